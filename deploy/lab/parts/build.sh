@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Builds the programs that Debian does not have (or has too old) once per version into
+# ${XDG_CACHE_HOME:-$HOME/.cache}/config-server/bin, so that a clean clone finds them.
+#
+#   build.sh [etcd] [kube-apiserver] [kwok] [kube-controller-manager] [kubelet] [kube-proxy] [kube-scheduler] ...
+#
+# Each program is written as NAME-VERSION under a temporary name first and renamed when whole,
+# so that an interrupted build never leaves a broken program behind.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/config-server/bin
+mkdir -p "$cache"
+
+version_of() { # module directory, module path
+  (cd "$here/$1" && go list -m -f '{{.Version}}' "$2")
+}
+
+build() { # name, directory, version, package, extra flags...
+  local name=$1 dir=$2 version=$3 package=$4
+  shift 4
+  local target=$cache/$name-$version
+  if [ -x "$target" ]; then
+    echo "parts: $name $version is built"
+    return
+  fi
+  echo "parts: building $name $version (once; a cold machine needs minutes for it) ..."
+  local begin=$SECONDS
+  (cd "$here/$dir" && CGO_ENABLED=0 go build -trimpath "$@" -o "$target.$$" "$package")
+  mv "$target.$$" "$target"
+  echo "parts: built $name $version in $((SECONDS - begin)) s"
+}
+
+for name in "${@:-}"; do
+  case "$name" in
+    "") ;;
+    etcd) build etcd etcd "$(version_of etcd go.etcd.io/etcd/server/v3)" . -ldflags=-s ;;
+    kwok) build kwok kwok "$(version_of kwok sigs.k8s.io/kwok)" sigs.k8s.io/kwok/cmd/kwok -ldflags=-s ;;
+    kube-apiserver | kube-controller-manager | kube-scheduler | kubelet | kube-proxy)
+      version=$(version_of kubernetes k8s.io/kubernetes)
+      build "$name" kubernetes "$version" "k8s.io/kubernetes/cmd/$name" \
+        -ldflags="-s -X k8s.io/component-base/version.gitVersion=$version -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=35"
+      ;;
+    *) echo "parts: no recipe for '$name'" >&2; exit 2 ;;
+  esac
+done

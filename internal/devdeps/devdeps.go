@@ -1,0 +1,33 @@
+// Package devdeps is a scaffold: it keeps the libraries in go.mod until their users are written.
+package devdeps
+
+import (
+	_ "github.com/GehirnInc/crypt/sha512_crypt"
+	_ "github.com/caarlos0/env/v11"
+	_ "github.com/getkin/kin-openapi/openapi3filter"
+	_ "github.com/getkin/kin-openapi/routers/gorillamux"
+	_ "github.com/go-chi/chi/v5"
+	_ "github.com/go-chi/chi/v5/middleware"
+	_ "github.com/go-sql-driver/mysql"
+	_ "github.com/gofrs/flock"
+	_ "github.com/google/go-cmp/cmp"
+	_ "github.com/google/renameio/v2"
+	_ "github.com/google/uuid"
+	_ "github.com/pressly/goose/v3"
+	_ "github.com/prometheus/client_golang/api/prometheus/v1"
+	_ "github.com/prometheus/client_golang/prometheus/promhttp"
+	_ "github.com/redis/go-redis/v9"
+	_ "github.com/swaggo/files/v2"
+	_ "github.com/swaggo/http-swagger/v2"
+	_ "go.uber.org/goleak"
+	_ "golang.org/x/crypto/ssh/knownhosts"
+	_ "golang.org/x/sync/errgroup"
+	_ "k8s.io/api/core/v1"
+	_ "k8s.io/client-go/informers"
+	_ "k8s.io/client-go/kubernetes/fake"
+	_ "k8s.io/client-go/tools/clientcmd"
+	_ "k8s.io/client-go/tools/remotecommand"
+	_ "k8s.io/client-go/tools/watch"
+	_ "modernc.org/sqlite"
+	_ "sigs.k8s.io/yaml"
+)
