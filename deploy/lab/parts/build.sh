@@ -2,7 +2,7 @@
 # Builds the programs that Debian does not have (or has too old) once per version into
 # ${XDG_CACHE_HOME:-$HOME/.cache}/config-server/bin, so that a clean clone finds them.
 #
-#   build.sh [etcd] [kube-apiserver] [kwok] [kube-controller-manager] [kubelet] [kube-proxy] [kube-scheduler] ...
+#   build.sh [etcd] [kube-apiserver] [kwok] [helm] [kube-controller-manager] [kubelet] [kube-proxy] [kube-scheduler] ...
 #
 # Each program is written as NAME-VERSION under a temporary name first and renamed when whole,
 # so that an interrupted build never leaves a broken program behind.
@@ -34,6 +34,7 @@ for name in "${@:-}"; do
   case "$name" in
     "") ;;
     etcd) build etcd etcd "$(version_of etcd go.etcd.io/etcd/server/v3)" . -ldflags=-s ;;
+    helm) build helm helm "$(version_of helm helm.sh/helm/v3)" helm.sh/helm/v3/cmd/helm -ldflags=-s ;;
     kwok) build kwok kwok "$(version_of kwok sigs.k8s.io/kwok)" sigs.k8s.io/kwok/cmd/kwok -ldflags=-s ;;
     kube-apiserver | kube-controller-manager | kube-scheduler | kubelet | kube-proxy)
       version=$(version_of kubernetes k8s.io/kubernetes)
