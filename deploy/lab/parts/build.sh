@@ -34,7 +34,12 @@ for name in "${@:-}"; do
   case "$name" in
     "") ;;
     etcd) build etcd etcd "$(version_of etcd go.etcd.io/etcd/server/v3)" . -ldflags=-s ;;
-    helm) build helm helm "$(version_of helm helm.sh/helm/v3)" helm.sh/helm/v3/cmd/helm -ldflags=-s ;;
+    helm)
+      # Without these four, helm takes every cluster that it does not ask for Kubernetes 1.20.
+      rendered=helm.sh/helm/v3/pkg
+      build helm helm "$(version_of helm helm.sh/helm/v3)" helm.sh/helm/v3/cmd/helm \
+        -ldflags="-s -X $rendered/chartutil.k8sVersionMajor=1 -X $rendered/chartutil.k8sVersionMinor=35 -X $rendered/lint/rules.k8sVersionMajor=1 -X $rendered/lint/rules.k8sVersionMinor=35"
+      ;;
     kwok) build kwok kwok "$(version_of kwok sigs.k8s.io/kwok)" sigs.k8s.io/kwok/cmd/kwok -ldflags=-s ;;
     kube-apiserver | kube-controller-manager | kube-scheduler | kubelet | kube-proxy)
       version=$(version_of kubernetes k8s.io/kubernetes)
