@@ -1,0 +1,88 @@
+package podspec
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"config-server/internal/farm"
+)
+
+// mount is a volume and the one place where it is mounted.
+type mount struct {
+	volume string
+	path   string
+	source corev1.VolumeSource
+}
+
+// mountsOf lists the home, the Kerberos credential cache and the GPU device files.
+func mountsOf(in Input, gpus int) ([]mount, error) {
+	home, err := homeVolume(in.Settings)
+	if err != nil {
+		return nil, err
+	}
+	devices, err := gpuDevices(gpus)
+	if err != nil {
+		return nil, err
+	}
+	mounts := []mount{{volume: "nfs-home", path: "/home", source: home}}
+	if in.Settings.Krb5Realm != "" {
+		mounts = append(mounts, credentialCache(in.Account.UID))
+	}
+	return append(mounts, devices...), nil
+}
+
+func homeVolume(s Settings) (corev1.VolumeSource, error) {
+	switch s.HomeVolume {
+	case HomeNFS:
+		if s.NFSServer == "" {
+			return corev1.VolumeSource{}, errors.New("NFS_SERVER is empty: there is nothing to mount at /home")
+		}
+		return corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{Server: s.NFSServer, Path: s.NFSPath}}, nil
+	case HomeHostPath:
+		if !path.IsAbs(s.HomeHostPath) {
+			return corev1.VolumeSource{}, errors.New("FARM_HOME_MOUNT_ROOT is no absolute path")
+		}
+		// Directory, not DirectoryOrCreate: on a node where the share is not mounted kubelet must
+		// refuse the pod, or people would write their work to the node's own disk.
+		return hostPath(s.HomeHostPath, corev1.HostPathDirectory), nil
+	default:
+		return corev1.VolumeSource{}, fmt.Errorf("HOME_VOLUME: %q is not known", s.HomeVolume)
+	}
+}
+
+// credentialCache is the folder in which the farm node keeps the user's Kerberos tickets.
+func credentialCache(uid farm.ID) mount {
+	dir := fmt.Sprintf("/run/user/%d", uid)
+	return mount{volume: "krb5-ccache", path: dir, source: hostPath(dir, corev1.HostPathDirectoryOrCreate)}
+}
+
+// gpuDevices are the first n GPUs of the node and the control devices that CUDA opens.
+func gpuDevices(n int) ([]mount, error) {
+	if n > MaxGPUs {
+		return nil, fmt.Errorf("num_gpu: %d is above %d", n, MaxGPUs)
+	}
+	if n <= 0 {
+		return nil, nil
+	}
+	var mounts []mount
+	for i := range n {
+		mounts = append(mounts, device(fmt.Sprintf("nvidia%d", i)))
+	}
+	for _, name := range []string{"nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset"} {
+		mounts = append(mounts, device(name))
+	}
+	return mounts, nil
+}
+
+func device(name string) mount {
+	file := "/dev/" + name
+	return mount{volume: strings.ReplaceAll(name, "-", ""), path: file, source: hostPath(file, corev1.HostPathCharDev)}
+}
+
+func hostPath(name string, kind corev1.HostPathType) corev1.VolumeSource {
+	return corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: name, Type: &kind}}
+}
