@@ -1,0 +1,229 @@
+// Package config turns the environment into a typed configuration: defaults, validation with all
+// faults at once, and a print that hides secrets. The names and defaults are those of docs/api.md
+// and of the deployed chart; an empty variable means its default.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/caarlos0/env/v11"
+)
+
+// Config is the whole configuration of the service.
+type Config struct {
+	ListenAddr string `env:"LISTEN_ADDR" envDefault:":8000"` // host:port of the HTTP listener
+	Namespace  string `env:"NAMESPACE" envDefault:"ailab-infra"`
+	// StateDir holds lock files and the embedded database; it belongs to this replica alone.
+	StateDir string `env:"STATE_DIR" envDefault:"./state"`
+	APIToken string `env:"API_TOKEN" secret:"true"` // empty = callers need no token
+	LogLevel string `env:"LOG_LEVEL" envDefault:"info"`
+
+	// PromURL is the address of Prometheus, WASURLTemplate that of admin_be with {username} in it.
+	PromURL        string `env:"PROM_URL" envDefault:"http://monitoring-kube-prometheus-prometheus.monitoring:9090"`
+	WASURLTemplate string `env:"WAS_URL_TEMPLATE" envDefault:"http://admin-prod.default/api/requests/config/{username}"`
+	// HTTPTimeout bounds one call to admin_be, and the whole round to Prometheus.
+	HTTPTimeout Seconds `env:"HTTP_TIMEOUT_SEC" envDefault:"3.0"`
+
+	Pods       Pods
+	Share      Share
+	NAS        NAS
+	Database   Database
+	Redis      Redis
+	Kerberos   Kerberos
+	Farm       Farm
+	Images     Images
+	NodePorts  NodePorts
+	Reconciler Reconciler
+	Drain      Drain
+}
+
+// Pods says what workspace pods get.
+type Pods struct {
+	CPURequest    string `env:"DEFAULT_CPU_REQUEST" envDefault:"1000m"` // Kubernetes quantity
+	CPULimit      string `env:"DEFAULT_CPU_LIMIT" envDefault:"1000m"`
+	MemoryRequest string `env:"DEFAULT_MEM_REQUEST" envDefault:"1024Mi"`
+	MemoryLimit   string `env:"DEFAULT_MEM_LIMIT" envDefault:"1024Mi"`
+	// PullPolicy is the imagePullPolicy of the workspace container: Never, IfNotPresent or Always.
+	PullPolicy string `env:"IMAGE_PULL_POLICY" envDefault:"Never"`
+	// HomeVolume is nfs (NFS_SERVER, NFS_USER_SHARE_PATH) or hostPath (FARM_HOME_MOUNT_ROOT).
+	HomeVolume string  `env:"HOME_VOLUME" envDefault:"nfs"`
+	HomeRoot   string  `env:"FARM_HOME_MOUNT_ROOT"`
+	NFSServer  string  `env:"NFS_SERVER"`
+	Ready      Seconds `env:"POD_READY_TIMEOUT" envDefault:"60s"`
+	Gone       Seconds `env:"POD_DELETE_TIMEOUT" envDefault:"60s"`
+	// AccountSecret gives the pod a Secret with the account's shadow hash.
+	AccountSecret bool `env:"ACCOUNT_SECRET" envDefault:"false"`
+}
+
+// Share is the directory of passwd, group, shadow and sudoers that pods mount.
+type Share struct {
+	Dir           string `env:"BASE_ETC_DIR" envDefault:"/kube_share"`
+	SudoCommands  List   `env:"SUDO_ALLOWED_COMMANDS"` // absolute paths of commands; empty = no sudoers file
+	ReservedNames List   `env:"RESERVED_NAMES" envDefault:"ubuntu,debian,docker,sshd,nvidia-persistenced"`
+	// Lock is local (lock files under STATE_DIR, one replica) or mysql (named locks, several replicas).
+	Lock string `env:"LEDGER_LOCK" envDefault:"local"`
+	// KeepEmptyGroups keeps a shared group whose last member is deleted; by default it goes with that member.
+	KeepEmptyGroups bool `env:"KEEP_EMPTY_GROUPS" envDefault:"false"`
+}
+
+// NAS is where homes are made, by SSH.
+type NAS struct {
+	Host       string `env:"NAS_SSH_HOST"`
+	Port       int    `env:"NAS_SSH_PORT" envDefault:"22"`
+	User       string `env:"NAS_SSH_USER"`
+	KeyPath    string `env:"NAS_SSH_KEY_PATH"`
+	KnownHosts string `env:"NAS_SSH_KNOWN_HOSTS"` // empty = any host key is accepted, with a warning
+	SharePath  string `env:"NFS_USER_SHARE_PATH" envDefault:"/volume1/share/user"`
+}
+
+// Database is MySQL, or an embedded SQLite file if Host is empty.
+type Database struct {
+	Host     string `env:"DB_HOST"`
+	Port     int    `env:"DB_PORT" envDefault:"3306"`
+	User     string `env:"DB_USER"`
+	Password string `env:"DB_PASSWORD" secret:"true"`
+	Name     string `env:"DB_NAME"`
+	Path     string `env:"DB_PATH"` // default config-server.db in STATE_DIR
+}
+
+// Redis keeps metadata of saved images; an empty Host turns it off.
+type Redis struct {
+	Host string `env:"REDIS_HOST"`
+	Port int    `env:"REDIS_PORT" envDefault:"6379"`
+	DB   int    `env:"REDIS_DB" envDefault:"0"`
+}
+
+// Kerberos is off while Realm is empty.
+type Kerberos struct {
+	Realm          string `env:"KRB5_REALM"`
+	KDCHost        string `env:"KRB5_KDC_HOST"`
+	AdminPrincipal string `env:"KRB5_ADMIN_PRINCIPAL"`
+	AdminPassword  string `env:"KRB5_ADMIN_PASSWORD" secret:"true"`
+}
+
+// Farm is how keytabs reach the farm nodes.
+type Farm struct {
+	SSHUser    string `env:"FARM_SSH_USER"`
+	SSHKeyPath string `env:"FARM_SSH_KEY_PATH"`
+	KnownHosts string `env:"FARM_SSH_KNOWN_HOSTS"`
+	Nodes      Nodes  `env:"FARM_NODES_JSON" envDefault:"[]"`
+}
+
+// Images is where saved images lie.
+type Images struct {
+	StoreDir    string  `env:"IMAGE_STORE_DIR" envDefault:"/image-store/images"`
+	DockerBin   string  `env:"DOCKER_BIN" envDefault:"/usr/bin/docker"`
+	LoadTimeout Seconds `env:"IMAGE_LOAD_TIMEOUT" envDefault:"120s"`
+}
+
+// NodePorts is the range from which ports are reserved, lowest free first.
+type NodePorts struct {
+	Min int `env:"NODEPORT_MIN" envDefault:"30000"`
+	Max int `env:"NODEPORT_MAX" envDefault:"32767"`
+}
+
+// Reconciler looks for what was left over.
+type Reconciler struct {
+	Interval Seconds `env:"RECONCILE_INTERVAL" envDefault:"60s"` // 0 = never
+	Grace    Seconds `env:"RECONCILE_GRACE" envDefault:"600s"`   // age below which nothing is left over
+}
+
+// Drain bounds the end of the process and, with the callers' time-outs in view, of each request.
+type Drain struct {
+	Timeout       Seconds `env:"DRAIN_TIMEOUT" envDefault:"25s"` // running requests may finish this long after SIGTERM
+	AccountBudget Seconds `env:"ACCOUNT_REQUEST_BUDGET" envDefault:"90s"`
+	PodBudget     Seconds `env:"POD_REQUEST_BUDGET" envDefault:"240s"`
+	UndoReserve   Seconds `env:"UNDO_RESERVE" envDefault:"25s"` // time that undo has beyond the budget
+}
+
+// Load reads the variables of environ ("NAME=value"). The error joins every fault that was found.
+func Load(environ []string) (Config, error) {
+	vars := map[string]string{}
+	for _, pair := range environ {
+		// An empty variable means its default, as the chart sets some of them empty.
+		if name, value, ok := strings.Cut(pair, "="); ok && strings.TrimSpace(value) != "" {
+			vars[name] = value
+		}
+	}
+	var c Config
+	var faults []error
+	if err := env.ParseWithOptions(&c, env.Options{Environment: vars}); err != nil {
+		faults = append(faults, readable(err)...)
+	}
+	faults = append(faults, c.faults()...)
+	return c, errors.Join(faults...)
+}
+
+// Names lists every variable that the service reads, sorted.
+func Names() []string {
+	var names []string
+	walk(reflect.ValueOf(Config{}), func(field reflect.StructField, _ reflect.Value) {
+		names = append(names, field.Tag.Get("env"))
+	})
+	sort.Strings(names)
+	return names
+}
+
+// Redacted lists NAME=value lines, sorted, with secrets hidden. It is what logs may show.
+func (c Config) Redacted() []string {
+	var lines []string
+	walk(reflect.ValueOf(c), func(field reflect.StructField, value reflect.Value) {
+		text := fmt.Sprint(value.Interface())
+		if field.Tag.Get("secret") == "true" && text != "" {
+			text = "(hidden)"
+		}
+		lines = append(lines, field.Tag.Get("env")+"="+text)
+	})
+	sort.Strings(lines)
+	return lines
+}
+
+// String is the redacted configuration on one line, so that no %v can show a secret.
+func (c Config) String() string { return strings.Join(c.Redacted(), " ") }
+
+// GoString is String, for %#v.
+func (c Config) GoString() string { return c.String() }
+
+func walk(v reflect.Value, visit func(reflect.StructField, reflect.Value)) {
+	for i := range v.NumField() {
+		field := v.Type().Field(i)
+		if field.Tag.Get("env") == "" {
+			walk(v.Field(i), visit)
+			continue
+		}
+		visit(field, v.Field(i))
+	}
+}
+
+// readable turns the library's errors into one line per variable that names it without its value,
+// which may be a secret.
+func readable(err error) []error {
+	var all env.AggregateError
+	if !errors.As(err, &all) {
+		return []error{err}
+	}
+	var faults []error
+	for _, one := range all.Errors {
+		var parse env.ParseError
+		if errors.As(one, &parse) {
+			name := parse.Name
+			walk(reflect.ValueOf(Config{}), func(field reflect.StructField, _ reflect.Value) {
+				if field.Name == parse.Name && field.Type == parse.Type {
+					name = field.Tag.Get("env")
+				}
+			})
+			faults = append(faults, fmt.Errorf("%s: %w", name, parse.Err))
+			continue
+		}
+		faults = append(faults, one)
+	}
+	return faults
+}
+
+// Duration gives the value as a time.Duration.
+func (s Seconds) Duration() time.Duration { return time.Duration(s) }
