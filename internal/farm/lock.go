@@ -1,0 +1,11 @@
+package farm
+
+// Lock is a named lock that its holder has taken. Who keeps locks (files, a database) is the
+// affair of an adapter; those who need one declare their own small Locker over this type.
+type Lock interface {
+	// Unlock gives the lock back. It may be called more than once.
+	Unlock()
+	// Err is non-nil once the lock was lost while it was held, for example because the connection
+	// that kept it broke. A holder looks before it writes what the lock protects.
+	Err() error
+}
