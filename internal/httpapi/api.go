@@ -1,0 +1,156 @@
+package httpapi
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
+
+	"config-server/internal/accounts"
+	"config-server/internal/farm"
+	"config-server/internal/obs"
+	"config-server/internal/workspaces"
+)
+
+// Workspaces has the use cases on pods. Errors are *farm.Error; any other is told as unforeseen.
+// The context carries the request's budget and ends when the caller goes away.
+type Workspaces interface {
+	Create(ctx context.Context, user string) (workspaces.Created, error)
+	Delete(ctx context.Context, pod string) (workspaces.Deleted, error)
+	Migrate(ctx context.Context, req workspaces.MigrateRequest) (workspaces.Migrated, error)
+}
+
+// Accounts has the use cases on users and groups. Errors are *farm.Error; any other is told as
+// unforeseen. Types and forms of a request are checked here, its meaning there.
+type Accounts interface {
+	Users(ctx context.Context) ([]farm.Account, error)
+	User(ctx context.Context, name string) (farm.Account, []accounts.Membership, error)
+	CreateUser(ctx context.Context, user accounts.NewUser) (accounts.Created, error)
+	DeleteUser(ctx context.Context, name string) (accounts.Deleted, error)
+	JoinGroups(ctx context.Context, user string, groups []string) ([]string, error)
+	CreateGroup(ctx context.Context, group accounts.NewGroup) (farm.GroupRef, error)
+	DeleteGroup(ctx context.Context, name string) (farm.GroupRef, error)
+}
+
+// Check is a part whose health /readyz tells. Run returns nil or an error whose text is fit for the
+// public: /readyz needs no token.
+type Check struct {
+	Name string
+	Run  func(ctx context.Context) error
+}
+
+// Defaults of Options.
+const (
+	DefaultAccountsBudget = 100 * time.Second // admin_be gives up after 120 s
+	DefaultPodsBudget     = 270 * time.Second // admin_be gives up after 300 s
+	DefaultBodyLimit      = 1 << 20           // bytes
+	DefaultBodyWait       = 30 * time.Second
+	DefaultReadyLimit     = 3 * time.Second
+)
+
+// Options of the API. Workspaces and Accounts are needed; everything else has a default.
+type Options struct {
+	Workspaces Workspaces
+	Accounts   Accounts
+	Log        *slog.Logger // nil = discard
+	Metrics    *obs.Metrics // nil = an own registry
+	// APIToken, if not empty, must come with each request in the header X-Internal-Token, except
+	// on /health, /readyz and /metrics.
+	APIToken string
+	// Ready are the parts that /readyz asks, all at once, each for at most ReadyLimit.
+	Ready      []Check
+	ReadyLimit time.Duration
+	// Draining reports that the service is shutting down: requests that change something are then
+	// refused with 503, and /readyz says so. nil = never.
+	Draining func() bool
+	// AccountsBudget and PodsBudget bound a request's work below its caller's time-out.
+	AccountsBudget time.Duration
+	PodsBudget     time.Duration
+	// BodyLimit in bytes; a longer body is 413. BodyWait bounds the time in which it must arrive.
+	BodyLimit int64
+	BodyWait  time.Duration
+}
+
+// api is the handler's state: the options with their defaults.
+type api struct {
+	Options
+	ready *readiness
+	docs  *documentation
+}
+
+// New builds the handler of the whole service. The server around it should bound the time for a
+// request's header (http.Server.ReadHeaderTimeout) but set no ReadTimeout: that one would end the
+// context of every request that works longer. The body's time is bounded here.
+func New(opts Options) http.Handler {
+	a := &api{Options: opts.withDefaults()}
+	a.ready = newReadiness(a.Ready, a.ReadyLimit)
+	a.docs = newDocumentation()
+
+	r := chi.NewRouter()
+	r.Use(takeRequestID, a.logAccess, a.measure, a.recoverPanic, a.limitBody, a.requireToken, a.refuseWhenDraining, middleware.GetHead)
+	r.NotFound(a.handle(a.unknownRoute))
+	r.MethodNotAllowed(a.handle(a.unknownMethod(r)))
+
+	r.Get(pathReady, a.readyz)
+	r.Method(http.MethodGet, pathMetrics, a.Metrics.Handler())
+	a.docs.mount(r)
+	r.Group(func(r chi.Router) {
+		r.Use(budget(a.PodsBudget))
+		r.Post("/create-pod", a.handle(a.createPod))
+		r.Post("/delete-pod", a.handle(a.deletePod))
+		r.Post("/migrate", a.handle(a.migrate))
+	})
+	r.Group(func(r chi.Router) {
+		r.Use(budget(a.AccountsBudget))
+		a.mountAccounts(r)
+	})
+	return health(r)
+}
+
+func (a *api) mountAccounts(r chi.Router) {
+	r.Get("/accounts/users", a.handle(a.listUsers))
+	r.Put("/accounts/users", a.handle(a.createUser))
+	r.Get("/accounts/users/{name}", a.handle(a.getUser))
+	r.Delete("/accounts/users/{name}", a.handle(a.deleteUser))
+	r.Put("/accounts/users/{name}/groups", a.handle(a.joinGroups))
+	r.Put("/accounts/groups", a.handle(a.createGroup))
+	r.Delete("/accounts/groups/{name}", a.handle(a.deleteGroup))
+
+	// A name that is empty or has a slash matches none of the above. It is a bad name and no
+	// missing page: callers read 404 on DELETE as "already gone".
+	r.Get("/accounts/users/*", a.handle(a.badPathName))
+	r.Delete("/accounts/users/*", a.handle(a.badPathName))
+	r.Put("/accounts/users/*", a.handle(a.badJoinPath))
+	r.Delete("/accounts/groups/*", a.handle(a.badPathName))
+}
+
+func (o Options) withDefaults() Options {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Metrics == nil {
+		o.Metrics = obs.NewMetrics(obs.Build{})
+	}
+	if o.Draining == nil {
+		o.Draining = func() bool { return false }
+	}
+	o.AccountsBudget = cmp.Or(o.AccountsBudget, DefaultAccountsBudget)
+	o.PodsBudget = cmp.Or(o.PodsBudget, DefaultPodsBudget)
+	o.BodyLimit = cmp.Or(o.BodyLimit, DefaultBodyLimit)
+	o.BodyWait = cmp.Or(o.BodyWait, DefaultBodyWait)
+	o.ReadyLimit = cmp.Or(o.ReadyLimit, DefaultReadyLimit)
+	return o
+}
+
+// handle adapts a handler that returns its failure, so that every error goes through one table.
+func (a *api) handle(h func(w http.ResponseWriter, r *http.Request) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := h(w, r); err != nil {
+			a.fail(w, r, err)
+		}
+	}
+}
