@@ -9,7 +9,7 @@ import (
 	"github.com/go-chi/chi/v5"
 	swaggerfiles "github.com/swaggo/files/v2"
 
-	"config-server/api"
+	description "config-server/api"
 )
 
 // documentation serves Swagger UI and the description, all from the binary.
@@ -19,7 +19,7 @@ type documentation struct {
 
 func newDocumentation() *documentation {
 	// The YAML becomes JSON at the first request for it, not at start.
-	return &documentation{spec: sync.OnceValues(api.JSON)}
+	return &documentation{spec: sync.OnceValues(description.JSON)}
 }
 
 const docsPage = `<!DOCTYPE html>
