@@ -1,0 +1,197 @@
+// Package cluster is the service's view of Kubernetes: nodes, workspace pods and their NodePort
+// Services, commands in a container, and the two waits, until a pod is Ready and until it is gone.
+//
+// Every call to the API server has its own deadline. Errors name the operation and the object
+// once, and carry a *farm.APIError where the API server was asked. States that the service needs
+// again and again (nodes, taken NodePorts, workspace pods) come from watches that Start begins and
+// that degrade to direct calls while they are broken, so that a create makes few calls and no LIST.
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"config-server/internal/farm"
+)
+
+// Options of a Cluster. Zero values mean the defaults given.
+type Options struct {
+	// Namespace holds the workspaces; required.
+	Namespace string
+	Log       *slog.Logger // nil = discarded
+	// CallLimit bounds one call to the API server, client-go's own retries included; 15 s.
+	CallLimit time.Duration
+	// Backstop is the time after which a wait looks at the pod itself while its watch is well; it
+	// doubles with each look. 3 s.
+	Backstop time.Duration
+	// Exec replaces commands in containers, for a stand-in without kubelet; nil = through the API
+	// server.
+	Exec ExecFunc
+}
+
+const (
+	defaultCallLimit = 15 * time.Second
+	defaultBackstop  = 3 * time.Second
+)
+
+// Cluster talks to one Kubernetes cluster. It is safe for concurrent use.
+type Cluster struct {
+	namespace string
+	log       *slog.Logger
+	callLimit time.Duration
+	backstop  time.Duration
+	exec      ExecFunc
+
+	client   kubernetes.Interface
+	setupErr error // non-nil = there is no client; every call returns it
+
+	nodes    *watched
+	pods     *watched
+	services *watched
+	waiters  waiters
+	graves   graves
+
+	life sync.Mutex
+	stop context.CancelFunc
+	done sync.WaitGroup
+}
+
+// Connect uses the configuration of the cluster that the process runs in, else the kubeconfig file
+// of that name, else (empty name) those that KUBECONFIG names or the one in the home folder. It
+// never fails: without a usable configuration every call returns an error that wraps
+// farm.ErrClientSetup, so that the service starts and says what is missing.
+func Connect(kubeconfig string, opts Options) *Cluster {
+	cfg, err := loadConfig(kubeconfig)
+	if err != nil {
+		return broken(err, opts)
+	}
+	return FromREST(cfg, opts)
+}
+
+// FromREST uses the given configuration, which it does not change. Like Connect it never fails.
+func FromREST(cfg *rest.Config, opts Options) *Cluster {
+	typed := tuned(cfg)
+	client, err := kubernetes.NewForConfig(typed)
+	if err != nil {
+		return broken(err, opts)
+	}
+	if opts.Exec == nil {
+		opts.Exec = remoteExec(client, cfg, opts.Namespace)
+	}
+	return New(client, opts)
+}
+
+// New uses a ready client. Commands in containers need Options.Exec then.
+func New(client kubernetes.Interface, opts Options) *Cluster {
+	c := &Cluster{
+		namespace: opts.Namespace,
+		log:       opts.Log,
+		callLimit: opts.CallLimit,
+		backstop:  opts.Backstop,
+		exec:      opts.Exec,
+		client:    client,
+	}
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
+	if c.callLimit == 0 {
+		c.callLimit = defaultCallLimit
+	}
+	if c.backstop == 0 {
+		c.backstop = defaultBackstop
+	}
+	if client != nil {
+		c.nodes = watchNodes(client, c.log)
+		c.services = watchServices(client, c.log)
+		c.pods = watchPods(client, c.namespace, c.log)
+		c.pods.onChange(c.podChanged)
+	}
+	return c
+}
+
+func broken(err error, opts Options) *Cluster {
+	c := New(nil, opts)
+	c.setupErr = fmt.Errorf("%w: %w", farm.ErrClientSetup, err)
+	return c
+}
+
+// Namespace is the namespace of the workspaces.
+func (c *Cluster) Namespace() string { return c.namespace }
+
+// Client is the client for other adapters, or an error that wraps farm.ErrClientSetup.
+func (c *Cluster) Client() (kubernetes.Interface, error) { return c.client, c.setupErr }
+
+// Start begins the watches and returns at once. They end with ctx or with Stop. A second call, or
+// one without a usable client, does nothing.
+func (c *Cluster) Start(ctx context.Context) {
+	c.life.Lock()
+	defer c.life.Unlock()
+	if c.stop != nil {
+		return
+	}
+	if c.setupErr != nil {
+		c.log.Warn("kubernetes is not configured: every call that needs it will fail", "error", c.setupErr)
+		return
+	}
+	ctx, c.stop = context.WithCancel(ctx)
+	for _, w := range []*watched{c.nodes, c.pods, c.services} {
+		c.done.Go(func() { w.run(ctx) })
+	}
+}
+
+// Stop ends the watches and waits for them.
+func (c *Cluster) Stop() {
+	c.life.Lock()
+	defer c.life.Unlock()
+	if c.stop != nil {
+		c.stop()
+		c.done.Wait()
+	}
+}
+
+// WaitSynced waits until every watch has its first state, or ctx is done; it reports whether all
+// have. Nothing depends on it: it spares the first requests their direct calls.
+func (c *Cluster) WaitSynced(ctx context.Context) bool {
+	if c.setupErr != nil {
+		return false
+	}
+	for _, w := range []*watched{c.nodes, c.pods, c.services} {
+		if !w.waitSynced(ctx) {
+			return false
+		}
+	}
+	return true
+}
+
+// Ping asks the API server for one pod of the namespace. It proves that the server is reached,
+// knows this client and lets it read pods.
+func (c *Cluster) Ping(ctx context.Context) error {
+	return c.call(ctx, "list pods of namespace "+c.namespace, func(ctx context.Context) error {
+		_, err := c.client.CoreV1().Pods(c.namespace).List(ctx, onePod)
+		return err
+	})
+}
+
+// call runs one call to the API server under its own deadline and names it in the error.
+func (c *Cluster) call(ctx context.Context, operation string, f func(ctx context.Context) error) error {
+	if c.setupErr != nil {
+		return fmt.Errorf("%s: %w", operation, c.setupErr)
+	}
+	limited, cancel := context.WithTimeout(ctx, c.callLimit)
+	defer cancel()
+	err := f(limited)
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("%s: %w", operation, errors.Join(context.Cause(ctx), err))
+	}
+	return fmt.Errorf("%s: %w", operation, apiError(err))
+}

@@ -1,0 +1,151 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"config-server/internal/farm"
+)
+
+const (
+	// blindBackstop is the first pause between looks while the watch is broken.
+	blindBackstop = 300 * time.Millisecond
+	maxBlindPause = 3 * time.Second
+	maxPause      = 10 * time.Second
+)
+
+// sight is what is known of a pod: present, gone, or (known false) nothing.
+type sight struct {
+	known bool
+	pod   *corev1.Pod // nil = gone, or another pod has its name
+	err   error       // of a look that failed
+}
+
+// follow calls judge with each state of the pod until judge is done, ctx is, or the limit is over.
+// States come from the watch. Beside it stands a slow look at the API server, for a watch that is
+// broken or that missed something; one look that fails ends nothing. The result is judge's error,
+// the context's cause, or outOfTime and the last sight: an err in it means that the last look
+// failed and the watch was broken.
+func (c *Cluster) follow(ctx context.Context, name farm.PodName, uid string, limit time.Duration, judge func(pod *corev1.Pod) (bool, error)) (last sight, outOfTime bool, err error) {
+	if c.setupErr != nil {
+		return sight{}, false, c.setupErr
+	}
+	changed, unregister := c.waiters.register(name)
+	defer unregister()
+	over := time.NewTimer(limit)
+	defer over.Stop()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+
+	looks := make(chan sight, 1)
+	pause := c.pauses()
+	next := time.NewTimer(pause())
+	defer next.Stop()
+
+	now := c.kept(name, uid)
+	for {
+		if now.known {
+			last = now
+			if done, err := judge(now.pod); done {
+				return last, false, err
+			}
+		}
+		select {
+		case <-changed:
+			now = c.kept(name, uid)
+		case <-next.C:
+			now = sight{}
+			go func() { looks <- c.look(ctx, name, uid) }()
+		case now = <-looks:
+			last.err = now.err
+			next.Reset(pause())
+		case <-over.C:
+			if c.pods.fresh() {
+				last.err = nil
+			}
+			return last, true, nil
+		case <-ctx.Done():
+			return last, false, context.Cause(ctx)
+		}
+	}
+}
+
+// kept is what the watch knows of the pod.
+func (c *Cluster) kept(name farm.PodName, uid string) sight {
+	if c.graves.has(types.UID(uid)) {
+		return sight{known: true}
+	}
+	object, exists, err := c.pods.informer.GetStore().GetByKey(c.namespace + "/" + string(name))
+	if err != nil || !exists {
+		return sight{}
+	}
+	pod := object.(*corev1.Pod)
+	return sight{known: string(pod.UID) == uid, pod: pod}
+}
+
+// look asks the API server.
+func (c *Cluster) look(ctx context.Context, name farm.PodName, uid string) sight {
+	pod, err := c.getPod(ctx, name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return sight{known: true}
+	case err != nil:
+		return sight{err: err}
+	case string(pod.UID) != uid:
+		return sight{known: true}
+	default:
+		return sight{known: true, pod: pod}
+	}
+}
+
+// pauses gives the time until the next look: short ones while the watch is broken, growing in both
+// cases, and spread so that many waits do not look together.
+func (c *Cluster) pauses() func() time.Duration {
+	well, blind := c.backstop, min(blindBackstop, c.backstop)
+	return func() time.Duration {
+		pause := well
+		if c.pods.fresh() {
+			well = min(2*well, maxPause)
+		} else {
+			pause = blind
+			blind = min(2*blind, maxBlindPause)
+		}
+		return pause + time.Duration(rand.Int64N(int64(pause)/5+1))
+	}
+}
+
+// WaitGone waits until the pod with this name and UID is gone. A pod that was gone before the call
+// is a success. The error wraps farm.ErrWaitTimeout when the limit is over, or the context's cause.
+func (c *Cluster) WaitGone(ctx context.Context, name farm.PodName, uid string, limit time.Duration) error {
+	operation := fmt.Sprintf("wait until pod %s is gone", name)
+	if c.setupErr != nil {
+		return fmt.Errorf("%s: %w", operation, c.setupErr)
+	}
+	// Nobody may have watched when it went, so look once unless the watch can tell.
+	if !c.kept(name, uid).known {
+		if now := c.look(ctx, name, uid); now.known && now.pod == nil {
+			return nil
+		}
+	}
+	last, outOfTime, err := c.follow(ctx, name, uid, limit, func(pod *corev1.Pod) (bool, error) {
+		return pod == nil, nil
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", operation, err)
+	case !outOfTime:
+		return nil
+	case last.err != nil:
+		return fmt.Errorf("%s: %w after %s, and the last look failed: %w", operation, farm.ErrWaitTimeout, limit, last.err)
+	case last.pod == nil:
+		return fmt.Errorf("%s: %w after %s", operation, farm.ErrWaitTimeout, limit)
+	default:
+		return fmt.Errorf("%s: %w after %s: %s", operation, farm.ErrWaitTimeout, limit, describe(last.pod))
+	}
+}

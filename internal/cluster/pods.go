@@ -1,0 +1,206 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+
+	"config-server/internal/farm"
+)
+
+// guests selects the pods that this service made.
+var guests = labels.Set{farm.LabelApp: farm.AppGuest}
+
+var onePod = metav1.ListOptions{Limit: 1}
+
+func watchPods(client kubernetes.Interface, namespace string, log *slog.Logger) *watched {
+	selected := func(opts metav1.ListOptions) metav1.ListOptions {
+		opts.LabelSelector = guests.String()
+		return opts
+	}
+	from := source{
+		list: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+			return client.CoreV1().Pods(namespace).List(ctx, selected(opts))
+		},
+		watch: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+			return client.CoreV1().Pods(namespace).Watch(ctx, selected(opts))
+		},
+	}
+	slim := func(object any) (any, error) {
+		if pod, ok := object.(*corev1.Pod); ok {
+			pod.ManagedFields = nil
+			pod.Spec.Volumes = nil
+			pod.Spec.Tolerations = nil
+			for i := range pod.Spec.Containers {
+				container := &pod.Spec.Containers[i]
+				container.Env = nil
+				container.VolumeMounts = nil
+			}
+		}
+		return object, nil
+	}
+	return newWatched("pods", client, log, &corev1.Pod{}, from, slim, nil)
+}
+
+// Pod looks a pod up on the API server, whoever made it. The second result is false if there is
+// none.
+func (c *Cluster) Pod(ctx context.Context, name farm.PodName) (farm.Pod, bool, error) {
+	pod, err := c.getPod(ctx, name)
+	if apierrors.IsNotFound(err) {
+		return farm.Pod{}, false, nil
+	}
+	if err != nil {
+		return farm.Pod{}, false, err
+	}
+	return podOf(pod), true, nil
+}
+
+func (c *Cluster) getPod(ctx context.Context, name farm.PodName) (pod *corev1.Pod, err error) {
+	err = c.call(ctx, fmt.Sprintf("get pod %s", name), func(ctx context.Context) error {
+		pod, err = c.client.CoreV1().Pods(c.namespace).Get(ctx, string(name), metav1.GetOptions{})
+		return err
+	})
+	return pod, err
+}
+
+// PodsOf lists the workspace pods of a user, as the API server has them.
+func (c *Cluster) PodsOf(ctx context.Context, user farm.UserName) ([]farm.Pod, error) {
+	selector := labels.Set{farm.LabelApp: farm.AppGuest, farm.LabelUser: string(user)}
+	return c.listPods(ctx, fmt.Sprintf("list pods of user %s", user), selector)
+}
+
+// Pods lists the workspace pods of the namespace, as the API server has them.
+func (c *Cluster) Pods(ctx context.Context) ([]farm.Pod, error) {
+	return c.listPods(ctx, "list pods", guests)
+}
+
+func (c *Cluster) listPods(ctx context.Context, operation string, selector labels.Set) ([]farm.Pod, error) {
+	var pods []farm.Pod
+	err := c.call(ctx, operation, func(ctx context.Context) error {
+		list, err := c.client.CoreV1().Pods(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: selector.String()})
+		if err != nil {
+			return err
+		}
+		for i := range list.Items {
+			pods = append(pods, podOf(&list.Items[i]))
+		}
+		return nil
+	})
+	return pods, err
+}
+
+// CreatePod sends a pod. The error wraps farm.ErrExists if there is one of that name. After any
+// other error, a time-out above all, the pod may exist all the same: whoever called looks it up by
+// name and label and deletes it by UID.
+func (c *Cluster) CreatePod(ctx context.Context, pod *corev1.Pod) (farm.Pod, error) {
+	var created farm.Pod
+	err := c.call(ctx, "create pod "+pod.Name, func(ctx context.Context) error {
+		answer, err := c.client.CoreV1().Pods(c.namespace).Create(ctx, pod, metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("%w: %w", farm.ErrExists, apiError(err))
+		}
+		if err != nil {
+			return err
+		}
+		created = podOf(answer)
+		return nil
+	})
+	return created, err
+}
+
+// DeletePod asks for the deletion of the pod with this name and, unless it is empty, this UID. It
+// reports whether there was one: false if it is gone already or the name belongs to another pod.
+// The pod ends on its own time; WaitGone waits for that.
+func (c *Cluster) DeletePod(ctx context.Context, name farm.PodName, uid string) (bool, error) {
+	existed := false
+	err := c.call(ctx, fmt.Sprintf("delete pod %s", name), func(ctx context.Context) error {
+		pods := c.client.CoreV1().Pods(c.namespace)
+		err := pods.Delete(ctx, string(name), onlyUID(uid))
+		if apierrors.IsConflict(err) && uid != "" {
+			err = notOurs(err, uid, func() (metav1.Object, error) {
+				return pods.Get(ctx, string(name), metav1.GetOptions{})
+			})
+			if err == nil {
+				return nil
+			}
+		}
+		existed = err == nil
+		return ignoreNotFound(err)
+	})
+	return existed, err
+}
+
+// onlyUID makes a deletion reach the object that was seen and no later one of the same name.
+func onlyUID(uid string) metav1.DeleteOptions {
+	if uid == "" {
+		return metav1.DeleteOptions{}
+	}
+	id := types.UID(uid)
+	return metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &id}}
+}
+
+// notOurs returns nil if the conflict of a deletion means that the name belongs to another object
+// by now, and the conflict if it means something else.
+func notOurs(conflict error, uid string, get func() (metav1.Object, error)) error {
+	object, err := get()
+	if err != nil {
+		return ignoreNotFound(err)
+	}
+	if string(object.GetUID()) != uid {
+		return nil
+	}
+	return conflict
+}
+
+func ignoreNotFound(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+func podOf(pod *corev1.Pod) farm.Pod {
+	p := farm.Pod{
+		Name:        farm.PodName(pod.Name),
+		UID:         string(pod.UID),
+		User:        userOf(pod),
+		Node:        farm.NodeName(pod.Spec.NodeName),
+		Guest:       pod.Labels[farm.LabelApp] == farm.AppGuest,
+		Phase:       string(pod.Status.Phase),
+		Ready:       isReady(pod),
+		Terminating: pod.DeletionTimestamp != nil,
+		CreatedAt:   pod.CreationTimestamp.Time,
+	}
+	for _, container := range pod.Spec.Containers {
+		if container.Name == farm.ContainerName {
+			p.Image = container.Image
+		}
+	}
+	return p
+}
+
+// userOf reads whose object it is: never from its name, which has lost the user's '_'.
+func userOf(object metav1.Object) farm.UserName {
+	if user := object.GetLabels()[farm.LabelUser]; user != "" {
+		return farm.UserName(user)
+	}
+	return farm.UserName(object.GetAnnotations()[farm.AnnotationUser])
+}
+
+func isReady(pod *corev1.Pod) bool {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady {
+			return condition.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}

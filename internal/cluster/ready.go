@@ -1,0 +1,57 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"config-server/internal/farm"
+)
+
+// WaitReady waits until the pod is Ready. The error wraps
+//   - farm.ErrNeverReady, at once, when the pod can no longer become Ready: an image that is not
+//     there, a configuration that kubelet refuses, a container that ended, a pod that failed, is
+//     being deleted, is gone or was replaced;
+//   - farm.ErrWaitTimeout when the limit is over;
+//   - the context's cause;
+//   - a *farm.APIError alone when the limit is over and the pod's state could not be read.
+//
+// The first two tell kubelet's reason and message and the pod's last warning events.
+func (c *Cluster) WaitReady(ctx context.Context, pod farm.Pod, limit time.Duration) error {
+	operation := fmt.Sprintf("wait until pod %s is Ready", pod.Name)
+	last, outOfTime, err := c.follow(ctx, pod.Name, pod.UID, limit, func(state *corev1.Pod) (bool, error) {
+		v := judgeReady(state)
+		if v.never == "" {
+			return v.ready, nil
+		}
+		return true, fmt.Errorf("%w: %s", farm.ErrNeverReady, v.never)
+	})
+	switch {
+	case err != nil && ctx.Err() != nil, c.setupErr != nil:
+		return fmt.Errorf("%s: %w", operation, err)
+	case err != nil:
+		return fmt.Errorf("%s: %w%s", operation, err, c.told(ctx, pod))
+	case !outOfTime:
+		return nil
+	case last.err != nil:
+		return fmt.Errorf("%s: its state could not be read for %s: %w", operation, limit, last.err)
+	default:
+		return fmt.Errorf("%s: %w after %s: %s%s", operation, farm.ErrWaitTimeout, limit, describe(last.pod), c.told(ctx, pod))
+	}
+}
+
+// told is the pod's last warning events as the end of an error text.
+func (c *Cluster) told(ctx context.Context, pod farm.Pod) string {
+	warnings, err := c.LastWarnings(ctx, pod)
+	if err != nil {
+		c.log.Debug("events of a pod could not be read", "pod", pod.Name, "error", err)
+		return ""
+	}
+	if len(warnings) == 0 {
+		return ""
+	}
+	return "; events: " + strings.Join(warnings, "; ")
+}

@@ -1,0 +1,174 @@
+package cluster
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"config-server/internal/farm"
+)
+
+// maxText bounds a message of kubelet inside an error, in characters.
+const maxText = 500
+
+// verdict on a pod: Ready, never Ready (with the reason), or neither yet.
+type verdict struct {
+	ready bool
+	never string
+}
+
+// final are the reasons of a waiting container after which kubelet may try again but nothing
+// changes by itself: an image that must be there and is not, or a configuration that it refuses.
+var final = map[string]bool{
+	"ErrImageNeverPull":          true,
+	"InvalidImageName":           true,
+	"CreateContainerConfigError": true,
+	"CreateContainerError":       true,
+	"RunContainerError":          true,
+	"PreCreateHookError":         true,
+	"PreStartHookError":          true,
+	"PostStartHookError":         true,
+}
+
+// judgeReady tells what a pod's state means for somebody who waits for it; nil is a pod that is
+// gone.
+func judgeReady(pod *corev1.Pod) verdict {
+	switch {
+	case pod == nil:
+		return verdict{never: "the pod was deleted or replaced"}
+	case pod.DeletionTimestamp != nil:
+		return verdict{never: "the pod is being deleted"}
+	case pod.Status.Phase == corev1.PodFailed:
+		return verdict{never: "the pod has failed" + whyEnded(pod)}
+	case pod.Status.Phase == corev1.PodSucceeded:
+		return verdict{never: "the pod has ended" + whyEnded(pod)}
+	case isReady(pod):
+		return verdict{ready: true}
+	}
+	for _, status := range containerStatuses(pod) {
+		if waiting := status.State.Waiting; waiting != nil && cannotStart(pod, status.Name, waiting) {
+			return verdict{never: fmt.Sprintf("container %s: %s", status.Name, reasoned(waiting.Reason, waiting.Message))}
+		}
+	}
+	if pod.Spec.RestartPolicy == corev1.RestartPolicyNever {
+		for _, status := range pod.Status.ContainerStatuses {
+			if status.State.Terminated != nil {
+				return verdict{never: ended(status)}
+			}
+		}
+	}
+	return verdict{}
+}
+
+// cannotStart tells whether waiting longer is of no use. A pull that failed is tried again by
+// kubelet and may succeed, unless pulling is forbidden or the registry has said that the image
+// does not exist or is not for us.
+func cannotStart(pod *corev1.Pod, container string, waiting *corev1.ContainerStateWaiting) bool {
+	if final[waiting.Reason] {
+		return true
+	}
+	if waiting.Reason != "ErrImagePull" && waiting.Reason != "ImagePullBackOff" {
+		return false
+	}
+	return pullPolicy(pod, container) == corev1.PullNever || refusedByRegistry(waiting.Message)
+}
+
+func refusedByRegistry(message string) bool {
+	message = strings.ToLower(message)
+	for _, words := range []string{
+		"not found", "manifest unknown", "name unknown", "pull access denied",
+		"unauthorized", "authorization failed", "insufficient_scope", "403 forbidden",
+	} {
+		if strings.Contains(message, words) {
+			return true
+		}
+	}
+	return false
+}
+
+func pullPolicy(pod *corev1.Pod, container string) corev1.PullPolicy {
+	for _, c := range pod.Spec.Containers {
+		if c.Name == container {
+			return c.ImagePullPolicy
+		}
+	}
+	return ""
+}
+
+func containerStatuses(pod *corev1.Pod) []corev1.ContainerStatus {
+	return append(append([]corev1.ContainerStatus{}, pod.Status.InitContainerStatuses...), pod.Status.ContainerStatuses...)
+}
+
+// whyEnded is the pod's own reason and the ends of its containers.
+func whyEnded(pod *corev1.Pod) string {
+	var parts []string
+	if pod.Status.Reason != "" || pod.Status.Message != "" {
+		parts = append(parts, reasoned(pod.Status.Reason, pod.Status.Message))
+	}
+	for _, status := range containerStatuses(pod) {
+		if status.State.Terminated != nil {
+			parts = append(parts, ended(status))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(parts, "; ")
+}
+
+func ended(status corev1.ContainerStatus) string {
+	t := status.State.Terminated
+	text := fmt.Sprintf("container %s ended with status %d", status.Name, t.ExitCode)
+	if t.Signal != 0 {
+		text += fmt.Sprintf(" (signal %d)", t.Signal)
+	}
+	if t.Reason != "" || t.Message != "" {
+		text += ": " + reasoned(t.Reason, t.Message)
+	}
+	return text
+}
+
+// describe tells how far a pod is, for a wait that ends without a verdict.
+func describe(pod *corev1.Pod) string {
+	if pod == nil {
+		return "nothing was seen of the pod"
+	}
+	parts := []string{"phase " + string(pod.Status.Phase)}
+	if pod.DeletionTimestamp != nil {
+		parts = append(parts, "being deleted")
+	}
+	if pod.Status.Reason != "" || pod.Status.Message != "" {
+		parts = append(parts, reasoned(pod.Status.Reason, pod.Status.Message))
+	}
+	waiting := false
+	for _, status := range containerStatuses(pod) {
+		if w := status.State.Waiting; w != nil {
+			waiting = true
+			parts = append(parts, fmt.Sprintf("container %s waits: %s", status.Name, reasoned(w.Reason, w.Message)))
+		}
+	}
+	for _, condition := range pod.Status.Conditions {
+		// While a container waits, the conditions only repeat that it is not ready.
+		if condition.Status == corev1.ConditionTrue || waiting && condition.Type != corev1.PodScheduled {
+			continue
+		}
+		if condition.Reason != "" || condition.Message != "" {
+			parts = append(parts, fmt.Sprintf("not %s: %s", condition.Type, reasoned(condition.Reason, condition.Message)))
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// reasoned joins kubelet's reason and message on one bounded line.
+func reasoned(reason, message string) string {
+	message = farm.CutText(strings.Join(strings.Fields(message), " "), maxText)
+	switch {
+	case reason == "":
+		return message
+	case message == "":
+		return reason
+	default:
+		return reason + ": " + message
+	}
+}
