@@ -1,0 +1,151 @@
+package helm_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"config-server/internal/testkit"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	chart   = "config-server"
+	release = "containerssh-config-server"
+)
+
+// builtHelm builds helm like the other parts, once a machine, and says where it is.
+var builtHelm = sync.OnceValues(func() (string, error) {
+	const parts = "../lab/parts"
+	if out, err := exec.Command("bash", filepath.Join(parts, "build.sh"), "helm").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build helm: %w\n%s", err, out)
+	}
+	module, err := os.ReadFile(filepath.Join(parts, "helm", "go.mod"))
+	if err != nil {
+		return "", err
+	}
+	version := regexp.MustCompile(`(?m)helm\.sh/helm/v3 (v\S+)`).FindSubmatch(module)
+	if version == nil {
+		return "", fmt.Errorf("the helm part requires no helm")
+	}
+	cache := os.Getenv("XDG_CACHE_HOME")
+	if cache == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", err
+		}
+		cache = filepath.Join(home, ".cache")
+	}
+	return filepath.Join(cache, "config-server", "bin", "helm-"+string(version[1])), nil
+})
+
+// helm runs one helm command and returns what it prints on each stream. Its own folders are the test's.
+func helm(t *testing.T, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	testkit.Need(t, "helm", "golang")
+	program, err := builtHelm()
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	cmd := exec.CommandContext(context.Background(), program, args...)
+	cmd.Env = append(os.Environ(), "HELM_CACHE_HOME="+folder, "HELM_CONFIG_HOME="+folder, "HELM_DATA_HOME="+folder)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err = cmd.Run()
+	return out.String(), errs.String(), err
+}
+
+// render is helm template with the file testdata/values/<values>.yaml.
+func render(t *testing.T, values string, args ...string) string {
+	t.Helper()
+	args = append([]string{"template", release, chart, "--values", valuesFile(values)}, args...)
+	stdout, stderr, err := helm(t, args...)
+	if err != nil {
+		t.Fatalf("helm %s: %v\n%s", strings.Join(args, " "), err, stderr)
+	}
+	return stdout
+}
+
+func valuesFile(name string) string { return filepath.Join("testdata", "values", name+".yaml") }
+
+// objects decodes a rendered chart into typed objects. A field that the type does not have fails the test.
+func objects(t *testing.T, manifests string) []metav1.Object {
+	t.Helper()
+	var list []metav1.Object
+	for _, manifest := range strings.Split(manifests, "\n---\n") {
+		var kind metav1.TypeMeta
+		if err := yaml.Unmarshal([]byte(manifest), &kind); err != nil {
+			t.Fatalf("read manifest: %v\n%s", err, manifest)
+		}
+		if kind.Kind == "" {
+			continue
+		}
+		object := newObject(t, kind)
+		if err := yaml.UnmarshalStrict([]byte(manifest), object); err != nil {
+			t.Fatalf("read %s: %v\n%s", kind.Kind, err, manifest)
+		}
+		list = append(list, object.(metav1.Object))
+	}
+	return list
+}
+
+func newObject(t *testing.T, kind metav1.TypeMeta) runtime.Object {
+	t.Helper()
+	switch kind.APIVersion + " " + kind.Kind {
+	case "apps/v1 Deployment":
+		return new(appsv1.Deployment)
+	case "v1 Service":
+		return new(corev1.Service)
+	case "v1 ServiceAccount":
+		return new(corev1.ServiceAccount)
+	case "v1 ConfigMap":
+		return new(corev1.ConfigMap)
+	case "v1 PersistentVolumeClaim":
+		return new(corev1.PersistentVolumeClaim)
+	case "rbac.authorization.k8s.io/v1 Role":
+		return new(rbacv1.Role)
+	case "rbac.authorization.k8s.io/v1 RoleBinding":
+		return new(rbacv1.RoleBinding)
+	case "rbac.authorization.k8s.io/v1 ClusterRole":
+		return new(rbacv1.ClusterRole)
+	case "rbac.authorization.k8s.io/v1 ClusterRoleBinding":
+		return new(rbacv1.ClusterRoleBinding)
+	case "networking.k8s.io/v1 NetworkPolicy":
+		return new(networkingv1.NetworkPolicy)
+	case "policy/v1 PodDisruptionBudget":
+		return new(policyv1.PodDisruptionBudget)
+	}
+	t.Fatalf("the chart renders a kind that no test knows: %s %s", kind.APIVersion, kind.Kind)
+	return nil
+}
+
+// the finds the one object of a type.
+func the[T metav1.Object](t *testing.T, list []metav1.Object) T {
+	t.Helper()
+	var found []T
+	for _, object := range list {
+		if typed, ok := object.(T); ok {
+			found = append(found, typed)
+		}
+	}
+	if len(found) != 1 {
+		t.Fatalf("%d objects of type %T, want one", len(found), *new(T))
+	}
+	return found[0]
+}
