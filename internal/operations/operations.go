@@ -178,4 +178,3 @@ func (s *Store) read(ctx context.Context, name, where string, args ...any) ([]Re
 	})
 	return all, err
 }
-
