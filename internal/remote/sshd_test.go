@@ -1,0 +1,84 @@
+package remote_test
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"config-server/internal/remote"
+	"config-server/internal/testkit"
+)
+
+func realClient(t *testing.T, server *testkit.SSHDServer) *remote.Client {
+	t.Helper()
+	client, err := remote.New(remote.Options{
+		Host: server.Host, Port: server.Port, User: server.User, KeyPath: server.KeyPath, KnownHosts: server.KnownHosts,
+		CommandTimeout: 10 * time.Second, HandshakeTimeout: 2 * time.Second, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatalf("New: %v", err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+func TestHostileArgumentsReachARealShellAsTheyAre(t *testing.T) {
+	t.Parallel()
+	client := realClient(t, testkit.SSHD(t, testkit.SSHDOptions{}))
+	hostile := []string{
+		"", " ", "a b", "$HOME", "$(touch /tmp/x)", "`id`", "a;id", "a&&id", "a|id", "a>b", "*", "~", "'", `"`, `\`, "'; id; '",
+		"a\nb", "#x", "!x", "=ls", "A=b", "-rf", "--", "한글", "\x01", "%s", `a'b"c$d`,
+	}
+	out, err := client.Run(t.Context(), append([]string{"printf", `%s\0`}, hostile...), nil)
+	if err != nil {
+		t.Fatalf("Run: %v", err)
+	}
+	if got := strings.Split(strings.TrimSuffix(out, "\x00"), "\x00"); !slices.Equal(got, hostile) {
+		t.Errorf("the shell saw\n%q\nwant\n%q", got, hostile)
+	}
+}
+
+func TestInputStatusAndManyCommandsOnARealServer(t *testing.T) {
+	t.Parallel()
+	client := realClient(t, testkit.SSHD(t, testkit.SSHDOptions{}))
+	input := bytes.Repeat([]byte("0123456789abcdef"), 1<<14)
+	if out, err := client.Run(t.Context(), []string{"cat"}, input); out != string(input) || err != nil {
+		t.Errorf("cat gave %d bytes, %v, want %d", len(out), err, len(input))
+	}
+	_, err := client.Run(t.Context(), []string{"sh", "-c", "echo no >&2; exit 3"}, nil)
+	var exit *remote.ExitError
+	if !errors.As(err, &exit) || exit.Status != 3 || exit.Stderr != "no" {
+		t.Errorf("error %v, want status 3 and stderr no", err)
+	}
+	// sshd allows ten sessions on a connection; thirty at once must not meet its refusal.
+	var wg sync.WaitGroup
+	for range 30 {
+		wg.Go(func() {
+			if _, err := client.Run(t.Context(), []string{"true"}, nil); err != nil {
+				t.Errorf("one of many: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestRealServerThatHangsAndComesBack(t *testing.T) {
+	t.Parallel()
+	server := testkit.SSHD(t, testkit.SSHDOptions{})
+	client := realClient(t, server)
+	server.Freeze(t)
+	_, err := client.Run(t.Context(), []string{"true"}, nil)
+	var connect *remote.ConnectError
+	if !errors.As(err, &connect) || !connect.Timeout() {
+		t.Errorf("frozen server: %v, want a ConnectError by time-out", err)
+	}
+	server.Thaw()
+	if _, err := client.Run(t.Context(), []string{"true"}, nil); err != nil {
+		t.Errorf("after the hang: %v", err)
+	}
+}
