@@ -29,6 +29,9 @@ type Error struct {
 	Code   Code
 	Detail string // for the caller; it never carries a secret
 	Pod    PodName
+	// Reason says more in the accounts family and in /migrate, whose Detail is a fixed text; it is
+	// told as "detail" beside "error". Empty = nothing more to say.
+	Reason string
 	// WASStatus is the HTTP status that admin_be answered with; 0 = none.
 	WASStatus int
 	// Progress is the map of what was undone, or in delete-pod of what was done; nil reads as {}.

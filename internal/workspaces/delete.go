@@ -1,0 +1,248 @@
+package workspaces
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/google/uuid"
+
+	"config-server/internal/farm"
+	"config-server/internal/saga"
+)
+
+// removal is the taking down of one workspace: what delete, the end of a migration and recovery
+// share. Every step can be repeated.
+type removal struct {
+	*Service
+
+	user     farm.UserName
+	pod      farm.PodName
+	found    farm.Pod // the pod as it was looked up; zero if there was none
+	present  bool
+	progress map[string]bool
+}
+
+func (s *Service) newRemoval(user farm.UserName, pod farm.PodName, found farm.Pod, present bool) *removal {
+	return &removal{
+		Service: s, user: user, pod: pod, found: found, present: present,
+		progress: map[string]bool{
+			farm.KeyServicesDeleted: false, farm.KeyNodePortsReleased: false,
+			farm.KeyPodDeleteRequested: false, farm.KeyPodDeleted: false,
+		},
+	}
+}
+
+// steps take down Services, rows and pod, in this order: a row may only go when nothing uses its
+// port any more.
+func (r *removal) steps() []saga.Step {
+	return []saga.Step{
+		{Name: string(farm.StepDeleteNodePortService), Do: r.deleteServices},
+		{Name: string(farm.StepReleaseNodePort), Do: r.releasePorts},
+		{Name: string(farm.StepDeletePod), Do: r.deletePod},
+	}
+}
+
+func (r *removal) fail(step farm.Step, code farm.Code, cause error) *farm.Error {
+	e := farm.Failf(farm.Internal, step, code, cause, "%v", cause)
+	e.Pod = r.pod
+	return e
+}
+
+func (r *removal) deleteServices(ctx context.Context) error {
+	if _, err := r.Cluster.DeleteServicesOf(ctx, r.pod); err != nil {
+		return r.fail(farm.StepDeleteNodePortService, farm.NodePortServiceDeleteFailed, err)
+	}
+	r.progress[farm.KeyServicesDeleted] = true
+	return nil
+}
+
+func (r *removal) releasePorts(ctx context.Context) error {
+	if _, err := r.Ports.Release(ctx, r.pod); err != nil {
+		return r.fail(farm.StepReleaseNodePort, farm.NodePortReleaseFailed, err)
+	}
+	r.progress[farm.KeyNodePortsReleased] = true
+	return nil
+}
+
+func (r *removal) deletePod(ctx context.Context) error {
+	if r.present {
+		existed, err := r.Cluster.DeletePod(ctx, r.pod, r.found.UID)
+		if err != nil {
+			return r.fail(farm.StepDeletePod, farm.PodDeleteFailed, err)
+		}
+		r.progress[farm.KeyPodDeleteRequested] = existed
+		r.present = existed
+	}
+	if r.present {
+		err := r.Cluster.WaitGone(ctx, r.pod, r.found.UID, r.GoneLimit)
+		switch {
+		case errors.Is(err, farm.ErrWaitTimeout):
+			return r.fail(farm.StepDeletePod, farm.PodDeleteTimeout, err)
+		case err != nil:
+			return r.fail(farm.StepDeletePod, farm.PodDeleteFailed, err)
+		}
+	}
+	r.progress[farm.KeyPodDeleted] = true
+	return nil
+}
+
+// Delete takes a workspace down and waits until its pod is gone. It may be repeated: a pod that is
+// not there is a success. The account and the home stay. Once begun it runs to its end, whether
+// the caller waits or not. The error is a *farm.Error whose Progress tells what is done.
+func (s *Service) Delete(ctx context.Context, podName string) (Deleted, error) {
+	pod := farm.PodName(podName)
+	if err := farm.CheckPodName(podName); err != nil {
+		return Deleted{}, InvalidPodName(pod, err)
+	}
+	ctx, cancel := s.detach(ctx)
+	defer cancel()
+
+	user, err := s.userOfPod(ctx, pod)
+	if err != nil {
+		return Deleted{}, err
+	}
+	name := podLock(pod)
+	if user != "" {
+		name = UserLock(user)
+	}
+	lock, err := s.Locks.Lock(ctx, name)
+	if err != nil {
+		return Deleted{}, deleteFailed(pod, fmt.Errorf("another operation on user '%s' is still running: %w", user, err))
+	}
+	defer lock.Unlock()
+
+	// Only what is seen under the lock counts: another call may have removed it meanwhile.
+	found, present, err := s.lookUp(ctx, pod)
+	if err != nil {
+		return Deleted{}, err
+	}
+	operation := farm.Operation{
+		ID: uuid.NewString(), Kind: farm.OperationDelete, User: user, Pod: pod, Node: found.Node,
+		Stage: farm.StageRunning, Instance: s.Instance,
+	}
+	defer s.finish(operation.ID)
+	run := s.newRemoval(user, pod, found, present)
+	var warnings []string
+	steps := []saga.Step{{Name: "RECORD", Do: func(ctx context.Context) error {
+		if err := s.begin(ctx, operation); err != nil {
+			return run.fail(farm.StepReleaseNodePort, farm.NodePortReleaseFailed, err)
+		}
+		return nil
+	}}}
+	steps = append(steps, run.steps()...)
+	steps = append(steps,
+		saga.Step{Name: "REMOVE_KEYTAB", Do: func(ctx context.Context) error {
+			warnings = append(warnings, s.removeKeytab(ctx, found.Node, user, pod)...)
+			return nil
+		}},
+		saga.Step{Name: "CLOSE", Do: func(ctx context.Context) error {
+			warnings = append(warnings, s.endRecord(ctx, operation)...)
+			return nil
+		}})
+	if err := saga.Run(ctx, s.sagaOptions("delete-pod"), steps); err != nil {
+		return Deleted{}, run.failed(err)
+	}
+	return Deleted{
+		Pod: pod, AlreadyAbsent: !run.progress[farm.KeyPodDeleteRequested], Progress: maps.Clone(run.progress), Warnings: warnings,
+	}, nil
+}
+
+// removeKeytab is best effort: the workspace is gone already, and the caller would not try again.
+func (s *Service) removeKeytab(ctx context.Context, node farm.NodeName, user farm.UserName, pod farm.PodName) []string {
+	if node == "" || user == "" {
+		return nil
+	}
+	if err := s.dropKeytab(ctx, node, user, pod); err != nil {
+		s.Log.WarnContext(ctx, "keytab stays on the node", "user", user, "node", node, "error", err)
+		return []string{fmt.Sprintf("keytab of %s stays on node %s: %v", user, node, err)}
+	}
+	return nil
+}
+
+// endRecord removes a record of work that is done. If it cannot, recovery finds the work done.
+func (s *Service) endRecord(ctx context.Context, operation farm.Operation) []string {
+	if err := s.Operations.End(ctx, operation.ID); err != nil {
+		s.Log.WarnContext(ctx, "operation record stays", "operation", operation.ID, "pod", operation.Pod, "error", err)
+		return []string{fmt.Sprintf("the operation's record stays until recovery removes it: %v", err)}
+	}
+	return nil
+}
+
+// lookUp reads the pod and refuses one that this service did not make.
+func (s *Service) lookUp(ctx context.Context, pod farm.PodName) (farm.Pod, bool, error) {
+	found, present, err := s.Cluster.Pod(ctx, pod)
+	none := s.newRemoval("", pod, farm.Pod{}, false)
+	switch {
+	case errors.Is(err, farm.ErrClientSetup):
+		return farm.Pod{}, false, none.fail(farm.StepDeletePod, farm.K8sClientSetupFailed, err).WithProgress(none.progress, false)
+	case err != nil:
+		return farm.Pod{}, false, none.fail(farm.StepDeletePod, farm.PodDeleteFailed, err).WithProgress(none.progress, false)
+	case present && !found.Guest:
+		return farm.Pod{}, false, InvalidPodName(pod, fmt.Errorf("pod %s bears no label %s=%s: it is not a workspace", pod, farm.LabelApp, farm.AppGuest))
+	}
+	return found, present, nil
+}
+
+// userOfPod finds whose workspace a pod is: by its label, else by its rows, else by its Services.
+// The pod's name is never taken apart, because names may contain what separates its parts. Empty =
+// nothing is known of such a pod.
+func (s *Service) userOfPod(ctx context.Context, pod farm.PodName) (farm.UserName, error) {
+	found, present, err := s.lookUp(ctx, pod)
+	if err != nil {
+		return "", err
+	}
+	if present && found.User != "" {
+		return found.User, nil
+	}
+	none := s.newRemoval("", pod, farm.Pod{}, false)
+	rows, err := s.Ports.RowsOf(ctx, pod)
+	if err != nil {
+		return "", none.fail(farm.StepReleaseNodePort, farm.NodePortReleaseFailed, err).WithProgress(none.progress, false)
+	}
+	for _, row := range rows {
+		if row.User != "" {
+			return row.User, nil
+		}
+	}
+	services, err := s.Cluster.ServicesOf(ctx, pod)
+	if err != nil {
+		return "", none.fail(farm.StepDeleteNodePortService, farm.NodePortServiceDeleteFailed, err).WithProgress(none.progress, false)
+	}
+	for _, service := range services {
+		if service.User != "" {
+			return service.User, nil
+		}
+	}
+	return "", nil
+}
+
+// InvalidPodName is the refusal of a pod that is no workspace of ours.
+func InvalidPodName(pod farm.PodName, cause error) *farm.Error {
+	e := farm.Failf(farm.Invalid, farm.StepValidateRequest, farm.InvalidPodName, cause, "invalid pod_name")
+	e.Pod = pod
+	return e.WithProgress(map[string]bool{
+		farm.KeyServicesDeleted: false, farm.KeyNodePortsReleased: false,
+		farm.KeyPodDeleteRequested: false, farm.KeyPodDeleted: false,
+	}, false)
+}
+
+func deleteFailed(pod farm.PodName, cause error) *farm.Error {
+	e := farm.Failf(farm.Internal, farm.StepDeletePod, farm.DeletePodFailed, cause, "%s", unforeseen(cause))
+	e.Pod = pod
+	return e
+}
+
+// failed makes the caller's error of a failed run: the step's own, with what is done.
+func (r *removal) failed(err error) error {
+	failure, ok := saga.AsFailure(err)
+	if !ok {
+		return err
+	}
+	told, ok := farm.AsError(failure.Err)
+	if !ok {
+		told = deleteFailed(r.pod, failure.Err)
+	}
+	return told.WithProgress(r.progress, false)
+}

@@ -1,0 +1,262 @@
+package workspaces
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"config-server/internal/farm"
+	"config-server/internal/saga"
+)
+
+// The texts of failed migrations, as callers know them.
+const (
+	textNoPod         = "no running pod"
+	textNotInList     = "current node is not in given nodes list"
+	textSaveFailed    = "image_commit_failed"
+	textNotStarted    = "new pod failed to start"
+	textServicesLost  = "service creation failed"
+	textRatio         = "min_improvement_ratio must be a number in [0,1)"
+	textMissingInput  = "username and nodes(list) are required"
+	textMigrateFailed = "migration failed"
+)
+
+// Migrate moves a user's running workspace to a better node: the old pod saves its image, a new
+// workspace is made, and only when that stands is the old one taken down. Until then a failure, or
+// the caller's going away, leaves the old workspace as it was; after that the migration is
+// finished, and what stays of the old workspace is a warning. The error is a *farm.Error.
+func (s *Service) Migrate(ctx context.Context, request MigrateRequest) (Migrated, error) {
+	if request.User == "" || len(request.Nodes) == 0 {
+		return Migrated{}, farm.Errorf(farm.Invalid, textMissingInput)
+	}
+	if !(request.Ratio >= 0 && request.Ratio < 1) { // NaN is not either
+		return Migrated{}, farm.Errorf(farm.Invalid, textRatio)
+	}
+	user, err := s.checkUser(ctx, request.User)
+	if err != nil {
+		if e, ok := farm.AsError(err); ok {
+			return Migrated{}, e
+		}
+		return Migrated{}, migrateError(textMigrateFailed, err)
+	}
+	lock, err := s.Locks.Lock(ctx, UserLock(user))
+	if err != nil {
+		return Migrated{}, migrateError(textMigrateFailed, fmt.Errorf("another operation on user '%s' is still running: %w", user, err))
+	}
+	defer lock.Unlock()
+
+	choice, err := s.choose(ctx, user, request)
+	if err != nil {
+		return Migrated{}, err
+	}
+	if choice.skip != nil {
+		return *choice.skip, nil
+	}
+	return s.move(ctx, lock, user, choice)
+}
+
+// choice is where a workspace shall go, or why it stays.
+type choice struct {
+	old  farm.Pod
+	to   farm.NodeName
+	skip *Migrated
+}
+
+// choose finds the running pod and the best candidate.
+func (s *Service) choose(ctx context.Context, user farm.UserName, request MigrateRequest) (choice, error) {
+	cluster, err := s.Cluster.Nodes(ctx)
+	if err != nil {
+		return choice{}, migrateError("failed to list nodes", err)
+	}
+	byName := indexNodes(cluster)
+	listed := map[farm.NodeName]bool{}
+	var nodes []farm.Node
+	for _, name := range request.Nodes {
+		node, found := byName[foldNode(farm.NodeName(name))]
+		if !found {
+			return choice{}, farm.Errorf(farm.Invalid, "%v", unknownNode(farm.NodeName(strings.TrimSpace(name))))
+		}
+		if !listed[node.Name] {
+			listed[node.Name] = true
+			nodes = append(nodes, node)
+		}
+	}
+	old, found, err := s.runningPod(ctx, user)
+	if err != nil {
+		return choice{}, migrateError("failed to look up the running pod", err)
+	}
+	if !found {
+		return choice{}, farm.Errorf(farm.NotFound, textNoPod)
+	}
+	if !listed[old.Node] {
+		return choice{}, farm.Errorf(farm.Invalid, textNotInList)
+	}
+	var others []farm.NodeName
+	for _, node := range nodes {
+		if node.Name != old.Node && unfit(node) == "" {
+			others = append(others, node.Name)
+		}
+	}
+	if len(others) == 0 {
+		return choice{skip: &Migrated{Status: StatusSkipped, Reason: ReasonNoCandidate}}, nil
+	}
+	scores, err := s.Load.Scores(ctx, append([]farm.NodeName{old.Node}, others...))
+	if err != nil {
+		if ctx.Err() != nil {
+			return choice{}, migrateError(textMigrateFailed, err)
+		}
+		s.Log.WarnContext(ctx, "no GPU load known, nothing is moved", "user", user, "error", err)
+	}
+	best, _ := s.Load.Choose(others, scores)
+	current, currentKnown := scores[old.Node]
+	score, scoreKnown := scores[best]
+	if currentKnown && scoreKnown && score < current*(1-request.Ratio) {
+		return choice{old: old, to: best}, nil
+	}
+	skip := &Migrated{
+		Status: StatusSkipped, Reason: ReasonNoSignificantImprovement, CurrentNode: old.Node, BestCandidate: best,
+	}
+	if currentKnown {
+		skip.CurrentScore = &current
+	}
+	if scoreKnown {
+		skip.BestScore = &score
+	}
+	return choice{skip: skip}, nil
+}
+
+// runningPod finds the newest pod of a user that runs and is not being deleted.
+func (s *Service) runningPod(ctx context.Context, user farm.UserName) (farm.Pod, bool, error) {
+	pods, err := s.Cluster.PodsOf(ctx, user)
+	if err != nil {
+		return farm.Pod{}, false, err
+	}
+	var newest farm.Pod
+	found := false
+	for _, pod := range pods {
+		if !pod.Guest || pod.User != user || pod.Terminating || pod.Phase != "Running" {
+			continue
+		}
+		if !found || pod.CreatedAt.After(newest.CreatedAt) || (pod.CreatedAt.Equal(newest.CreatedAt) && pod.Name > newest.Name) {
+			newest, found = pod, true
+		}
+	}
+	return newest, found, nil
+}
+
+// move makes the new workspace and then takes the old one down.
+func (s *Service) move(ctx context.Context, lock farm.Lock, user farm.UserName, choice choice) (Migrated, error) {
+	launch, err := s.newLaunch(user, farm.OperationMigrate)
+	if err != nil {
+		return Migrated{}, migrateError(textMigrateFailed, err)
+	}
+	launch.node = choice.to
+	launch.operation.OldPod, launch.operation.OldNode = choice.old.Name, choice.old.Node
+	defer s.finish(launch.operation.ID)
+
+	build := launch.buildSteps()
+	// The saved image is looked up after the old pod has saved it.
+	account, image, rest := build[0], build[1], build[2:]
+	steps := []saga.Step{{Name: string(farm.StepFetchUserConfig), Do: launch.fetchConfig}, account}
+	steps = append(steps, rest[0], rest[1]) // record and ports, so that a full farm is told before anything is saved
+	steps = append(steps, saga.Step{Name: "SAVE_IMAGE", Do: func(ctx context.Context) error {
+		return s.save(ctx, choice.old)
+	}}, image)
+	steps = append(steps, rest[2:]...)
+	steps = append(steps, launch.podSteps()...)
+	steps = append(steps, saga.Step{
+		Name: "TOUCH_OLD_POD", Undos: []saga.Undo{{Run: launch.undoTouch}},
+		Do: func(ctx context.Context) error { return launch.touch(ctx, lock) },
+	})
+	if err := saga.Run(ctx, s.sagaOptions("migrate"), steps); err != nil {
+		return Migrated{}, migrateFailed(err)
+	}
+	warnings := append(launch.warnings, s.leaveOld(ctx, launch.operation, choice.old)...)
+	return Migrated{
+		Status: StatusMigrated, From: choice.old.Node, To: launch.node, NewPod: launch.pod, Ports: launch.ports, Warnings: warnings,
+	}, nil
+}
+
+// touch notes that the new workspace stands and that the old one goes: from here on the migration
+// is finished, by recovery if need be.
+func (l *launch) touch(ctx context.Context, lock farm.Lock) error {
+	if err := lock.Err(); err != nil {
+		return migrateError(textMigrateFailed, fmt.Errorf("lock of user %s was lost: %w", l.user, err))
+	}
+	l.touched = true
+	if err := l.Operations.Advance(ctx, l.operation.ID, farm.StageOldPodTouched); err != nil {
+		return migrateError(textMigrateFailed, err)
+	}
+	return nil
+}
+
+// undoTouch takes the note back before anything else is undone. If that cannot be written, nobody
+// knows what the record says: then nothing is undone here, both workspaces stay whole, and
+// recovery reads the record and does what it says.
+func (l *launch) undoTouch(ctx context.Context) (bool, error) {
+	if !l.touched {
+		return false, nil
+	}
+	if err := l.Operations.Advance(ctx, l.operation.ID, farm.StageRunning); err != nil {
+		l.undecided, l.leftover = true, true
+		return false, err
+	}
+	return false, nil
+}
+
+// save runs the save script. A script that fails, or that does not end, leaves the old pod running.
+func (s *Service) save(ctx context.Context, old farm.Pod) error {
+	ctx, cancel := context.WithTimeout(ctx, s.SaveLimit)
+	defer cancel()
+	if err := s.Images.Save(ctx, old); err != nil {
+		return migrateError(textSaveFailed, err)
+	}
+	return nil
+}
+
+// leaveOld takes down the old workspace after a successful migration. It runs whether the caller
+// waits or not, and its failures are warnings: the new workspace stands. What stays is left to recovery.
+func (s *Service) leaveOld(ctx context.Context, operation farm.Operation, old farm.Pod) []string {
+	ctx, cancel := s.detach(ctx)
+	defer cancel()
+	run := s.newRemoval(operation.User, old.Name, old, true)
+	if err := saga.Run(ctx, s.sagaOptions("migrate-old-pod"), run.steps()); err != nil {
+		s.Log.WarnContext(ctx, "old workspace is left to recovery", "user", operation.User, "pod", old.Name, "error", err)
+		return []string{fmt.Sprintf("the old workspace %s could not be removed and is left to recovery: %v", old.Name, err)}
+	}
+	warnings := s.removeKeytab(ctx, old.Node, operation.User, old.Name)
+	return append(warnings, s.endRecord(ctx, operation)...)
+}
+
+// migrateError makes an error of /migrate: its text for the caller, why it happened beside it.
+func migrateError(text string, cause error) *farm.Error {
+	return &farm.Error{Kind: farm.Internal, Detail: text, Reason: cause.Error(), Cause: cause}
+}
+
+// migrateFailed turns the failure of a launch into the texts of /migrate.
+func migrateFailed(err error) error {
+	failure, ok := saga.AsFailure(err)
+	if !ok {
+		return err
+	}
+	told, ok := farm.AsError(failure.Err)
+	if !ok {
+		e := migrateError(textMigrateFailed, errors.New(unforeseen(failure.Err)))
+		e.Cause = err
+		return e
+	}
+	if told.Code == "" {
+		e := *told
+		e.Cause = err
+		return &e
+	}
+	e := &farm.Error{Kind: told.Kind, Detail: told.Detail, Cause: err}
+	switch told.Step {
+	case farm.StepCheckExistingPod, farm.StepCreatePod, farm.StepWaitPodReady:
+		e.Kind, e.Detail, e.Reason = farm.Internal, textNotStarted, told.Detail
+	case farm.StepCreateNodePortService:
+		e.Kind, e.Detail, e.Reason = farm.Internal, textServicesLost, told.Detail
+	}
+	return e
+}

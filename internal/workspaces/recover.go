@@ -1,0 +1,128 @@
+package workspaces
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"config-server/internal/farm"
+	"config-server/internal/saga"
+)
+
+// Recovered tells what was done about one operation that its process did not end.
+type Recovered struct {
+	Operation farm.Operation
+	// Outcome is undone or finished; empty if Err says why neither was possible. Then the record
+	// stays and the next pass tries again.
+	Outcome string
+	Err     error
+}
+
+// The outcomes of a recovery.
+const (
+	OutcomeUndone   = "undone"
+	OutcomeFinished = "finished"
+)
+
+// Recover goes on with the operations that nobody runs any more: those of processes that are gone,
+// and those that this process has given up. A create, or a migration that has not touched the old
+// pod, is undone; a delete, or a later migration, is finished, whatever the pod's phase and however
+// many rows there are. It may run in several processes at once: a record is claimed first.
+// The error is that of reading the records; what fails on one record is told in its Recovered.
+func (s *Service) Recover(ctx context.Context) ([]Recovered, error) {
+	records, err := s.Operations.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []Recovered
+	for _, record := range records {
+		mine, err := s.take(ctx, record)
+		if err == nil && !mine {
+			continue
+		}
+		outcome := ""
+		if err == nil {
+			outcome, err = s.recoverOne(ctx, record)
+		}
+		if err != nil {
+			s.Log.WarnContext(ctx, "operation could not be recovered", "operation", record.ID, "kind", record.Kind, "user", record.User, "pod", record.Pod, "error", err)
+		} else {
+			s.Log.InfoContext(ctx, "operation recovered", "operation", record.ID, "kind", record.Kind, "user", record.User, "pod", record.Pod, "outcome", outcome)
+		}
+		all = append(all, Recovered{Operation: record, Outcome: outcome, Err: err})
+	}
+	return all, nil
+}
+
+// take decides whether a record is to be recovered by this process, and makes it its own.
+func (s *Service) take(ctx context.Context, record farm.Operation) (bool, error) {
+	if record.Instance == s.Instance {
+		return !s.isRunning(record.ID), nil
+	}
+	lock, gone, err := s.Locks.TryLock(ctx, InstanceLock(record.Instance))
+	if err != nil {
+		return false, fmt.Errorf("see whether instance %s lives: %w", record.Instance, err)
+	}
+	if !gone {
+		return false, nil
+	}
+	defer lock.Unlock()
+	return s.Operations.Claim(ctx, record.ID, record.Instance)
+}
+
+func (s *Service) recoverOne(ctx context.Context, record farm.Operation) (string, error) {
+	name := UserLock(record.User)
+	if record.User == "" {
+		name = podLock(record.Pod)
+	}
+	lock, err := s.Locks.Lock(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	defer lock.Unlock()
+
+	pod, outcome := record.Pod, OutcomeUndone
+	switch {
+	case record.Kind == farm.OperationDelete:
+		outcome = OutcomeFinished
+	case record.Kind == farm.OperationMigrate && record.Stage == farm.StageOldPodTouched:
+		// The old workspace only goes if there is a new one in its place.
+		_, standing, err := s.Cluster.Pod(ctx, record.Pod)
+		if err != nil {
+			return "", err
+		}
+		if standing {
+			pod, outcome = record.OldPod, OutcomeFinished
+		}
+	}
+	if err := s.takeDown(ctx, record, pod); err != nil {
+		return "", err
+	}
+	return outcome, s.Operations.End(ctx, record.ID)
+}
+
+// takeDown removes what there is of one workspace.
+func (s *Service) takeDown(ctx context.Context, record farm.Operation, pod farm.PodName) error {
+	found, present, err := s.Cluster.Pod(ctx, pod)
+	if err != nil {
+		return err
+	}
+	if present && (!found.Guest || (record.User != "" && found.User != record.User)) {
+		return fmt.Errorf("pod %s is not the workspace of %s that the record names", pod, record.User)
+	}
+	run := s.newRemoval(record.User, pod, found, present)
+	if err := saga.Run(ctx, s.sagaOptions("recover"), run.steps()); err != nil {
+		return err
+	}
+	node := found.Node
+	if node == "" && pod == record.Pod {
+		node = record.Node
+	}
+	if node == "" && pod == record.OldPod {
+		node = record.OldNode
+	}
+	if warnings := s.removeKeytab(ctx, node, record.User, pod); len(warnings) > 0 {
+		return errors.New(warnings[0])
+	}
+	return nil
+}

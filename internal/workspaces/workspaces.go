@@ -1,0 +1,228 @@
+package workspaces
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"config-server/internal/farm"
+	"config-server/internal/podspec"
+	"config-server/internal/saga"
+)
+
+// Cluster is the Kubernetes API as far as workspaces need it. Every error names its operation and
+// object and carries a *farm.APIError where the API server answered.
+type Cluster interface {
+	// Nodes lists the cluster's nodes.
+	Nodes(ctx context.Context) ([]farm.Node, error)
+	// Pod reads one pod, live. The second result is false if there is none.
+	Pod(ctx context.Context, name farm.PodName) (farm.Pod, bool, error)
+	// PodsOf lists the workspace pods of a user.
+	PodsOf(ctx context.Context, user farm.UserName) ([]farm.Pod, error)
+	// CreatePod sends a pod. The error wraps farm.ErrExists if there is one of that name.
+	CreatePod(ctx context.Context, pod *corev1.Pod) (farm.Pod, error)
+	// WaitReady returns nil once the pod is Ready; farm.ErrNeverReady if it cannot become so,
+	// farm.ErrWaitTimeout at the limit, both with what kubelet says.
+	WaitReady(ctx context.Context, pod farm.Pod, limit time.Duration) error
+	// DeletePod asks for the removal of the pod of that name and UID; false if there is none.
+	DeletePod(ctx context.Context, name farm.PodName, uid string) (bool, error)
+	// WaitGone returns nil once there is no such pod, farm.ErrWaitTimeout at the limit.
+	WaitGone(ctx context.Context, name farm.PodName, uid string, limit time.Duration) error
+	// CreateService sends a Service. The error wraps farm.ErrPortTaken or farm.ErrExists.
+	CreateService(ctx context.Context, service *corev1.Service) error
+	// ServicesOf lists the Services of a pod, live.
+	ServicesOf(ctx context.Context, pod farm.PodName) ([]farm.Service, error)
+	// DeleteServicesOf removes the Services of a pod and tells how many there were. Without an
+	// error none is left.
+	DeleteServicesOf(ctx context.Context, pod farm.PodName) (int, error)
+	// TakenPorts are the NodePorts of the cluster's Services; false if they are not known.
+	TakenPorts() (map[int]bool, bool)
+}
+
+// UserConfigs asks admin_be. Its errors are *farm.Error of the step FETCH_USER_CONFIG.
+type UserConfigs interface {
+	UserConfig(ctx context.Context, user farm.UserName) (farm.UserConfig, error)
+}
+
+// Load tells how busy nodes are. A node without data is absent from the map.
+type Load interface {
+	Scores(ctx context.Context, nodes []farm.NodeName) (map[farm.NodeName]float64, error)
+	// Choose returns the node with the lowest score; the first in order on a tie, unscored last.
+	Choose(order []farm.NodeName, scores map[farm.NodeName]float64) (farm.NodeName, bool)
+}
+
+// Ports reserves NodePorts in the database. Reserve and Replace wrap farm.ErrPortsExhausted.
+type Ports interface {
+	Reserve(ctx context.Context, owner farm.PortOwner, wants []farm.PortWant, taken map[int]bool) ([]farm.Port, error)
+	Replace(ctx context.Context, owner farm.PortOwner, old farm.Port, taken map[int]bool) (farm.Port, error)
+	Release(ctx context.Context, pod farm.PodName) (int, error)
+	RowsOf(ctx context.Context, pod farm.PodName) ([]farm.Row, error)
+}
+
+// Accounts reads the ledger. Account wraps farm.ErrNotFound.
+type Accounts interface {
+	Account(ctx context.Context, user farm.UserName) (farm.Account, farm.Group, error)
+	// GroupNames names those of the groups that exist, in the order asked.
+	GroupNames(ctx context.Context, ids []farm.ID) ([]farm.GroupRef, error)
+}
+
+// Images knows saved images.
+type Images interface {
+	// Resolve names the image of a new workspace, with a warning if a saved one could not be used.
+	Resolve(ctx context.Context, user farm.UserName, base string) (image, warning string)
+	// Save has a running workspace saved by the script in its image; its exit status counts.
+	Save(ctx context.Context, pod farm.Pod) error
+}
+
+// Kerberos brings keytabs to farm nodes and takes them away.
+type Kerberos interface {
+	// Enabled reports whether there is anything to do.
+	Enabled() bool
+	Deploy(ctx context.Context, node farm.NodeName, user farm.UserName, uid farm.ID) error
+	Remove(ctx context.Context, node farm.NodeName, user farm.UserName) error
+}
+
+// Locks hands out named locks. The error wraps farm.ErrLockTimeout when the context ends first.
+type Locks interface {
+	Lock(ctx context.Context, name string) (farm.Lock, error)
+	// TryLock returns false at once if somebody holds the lock.
+	TryLock(ctx context.Context, name string) (farm.Lock, bool, error)
+}
+
+// Operations keeps a record of every operation that is under way, so that a crash can be mended.
+type Operations interface {
+	// Begin writes a record as this instance's.
+	Begin(ctx context.Context, operation farm.Operation) error
+	// Advance notes how far the operation has come. The error wraps farm.ErrNotFound if the record is
+	// not this instance's any more: then the operation must not go on.
+	Advance(ctx context.Context, id, stage string) error
+	// End removes this instance's record. The error wraps farm.ErrNotFound if another instance has
+	// claimed it; a record that is gone is no error.
+	End(ctx context.Context, id string) error
+	// Claim makes a record of another instance this one's; false if it no longer is from's.
+	Claim(ctx context.Context, id, from string) (bool, error)
+	// List reads the records of all instances, the oldest first.
+	List(ctx context.Context) ([]farm.Operation, error)
+}
+
+// Options of the use cases. Every part is required but Observer.
+type Options struct {
+	Cluster     Cluster
+	UserConfigs UserConfigs
+	Load        Load
+	Ports       Ports
+	Accounts    Accounts
+	Images      Images
+	Kerberos    Kerberos
+	Locks       Locks
+	Operations  Operations
+	Observer    saga.Observer
+	Log         *slog.Logger
+
+	Settings podspec.Settings
+	// Instance names this process in operation records; it holds the lock InstanceLock(Instance).
+	Instance string
+	// ReadyLimit bounds the wait for Ready, GoneLimit that for a pod's end.
+	ReadyLimit, GoneLimit time.Duration
+	// SaveLimit bounds the save script of a migration.
+	SaveLimit time.Duration
+	// Budget bounds a whole use case, UndoLimit the undo that may follow it.
+	Budget, UndoLimit time.Duration
+}
+
+// Service has the use cases on workspaces. It is safe for concurrent use.
+type Service struct {
+	Options
+
+	mu sync.Mutex
+	// running has the ids of this process's operations that are under way. A record of ours that is
+	// not in it was given up, and recovery takes it.
+	running map[string]bool
+}
+
+// New returns the use cases over their parts.
+func New(opts Options) *Service {
+	return &Service{Options: opts, running: map[string]bool{}}
+}
+
+// begin writes the record of an operation, which from then on counts as running until finish.
+func (s *Service) begin(ctx context.Context, operation farm.Operation) error {
+	s.mu.Lock()
+	s.running[operation.ID] = true
+	s.mu.Unlock()
+	return s.Operations.Begin(ctx, operation)
+}
+
+// finish says that this process does no more on an operation. If its record is still there by
+// then, recovery goes on with it.
+func (s *Service) finish(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.running, id)
+}
+
+func (s *Service) isRunning(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.running[id]
+}
+
+// InstanceLock is the lock that a process holds for as long as it lives. Who can take it knows
+// that the process is gone and that its operation records are to be recovered.
+func InstanceLock(instance string) string { return "instance/" + instance }
+
+// UserLock is the lock under which everything that changes a user's account or workspaces runs.
+func UserLock(user farm.UserName) string { return "user/" + string(user) }
+
+// podLock stands in where no user is known of a pod.
+func podLock(pod farm.PodName) string { return "pod/" + string(pod) }
+
+// checkUser applies the rules on who may have a workspace. The error is an Invalid one with the
+// rule in its detail, or the ledger's failure.
+func (s *Service) checkUser(ctx context.Context, name string) (farm.UserName, error) {
+	user := farm.UserName(name)
+	if err := user.CheckPod(); err != nil {
+		return "", farm.Errorf(farm.Invalid, "%v", err)
+	}
+	if (farm.Account{Name: user, UID: farm.MinID}).IsBase() {
+		return "", farm.Errorf(farm.Invalid, "%q is an account of the base system", name)
+	}
+	if farm.IsNew(name) {
+		return user, nil
+	}
+	// The rule for new names is younger than many accounts: a name outside it may go on if it stands
+	// in the ledger, and cannot exist otherwise.
+	_, _, err := s.Accounts.Account(ctx, user)
+	if errors.Is(err, farm.ErrNotFound) {
+		return "", farm.Errorf(farm.Invalid, "%v", farm.CheckNew(name))
+	}
+	if err != nil {
+		return "", err
+	}
+	return user, nil
+}
+
+// newPodName draws the eight hexadecimal digits.
+func newPodName(user farm.UserName) (farm.PodName, error) {
+	var suffix [4]byte
+	if _, err := rand.Read(suffix[:]); err != nil {
+		return "", fmt.Errorf("draw a pod name for %s: %w", user, err)
+	}
+	return farm.NewPodName(user, suffix), nil
+}
+
+// detach gives deletions a context that outlives the caller: once begun they run to their end,
+// within the budget.
+func (s *Service) detach(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), s.Budget)
+}
+
+func (s *Service) sagaOptions(useCase string) saga.Options {
+	return saga.Options{UseCase: useCase, UndoLimit: s.UndoLimit, Observer: s.Observer}
+}
