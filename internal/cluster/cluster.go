@@ -9,9 +9,9 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"sync"
 	"time"
 
@@ -31,6 +31,9 @@ type Options struct {
 	// Backstop is the time after which a wait looks at the pod itself while its watch is well; it
 	// doubles with each look. 3 s.
 	Backstop time.Duration
+	// WrapTransport sees every typed call, for counting; nil = nobody does. It is used by Connect
+	// and FromREST.
+	WrapTransport func(http.RoundTripper) http.RoundTripper
 	// Exec replaces commands in containers, for a stand-in without kubelet; nil = through the API
 	// server.
 	Exec ExecFunc
@@ -78,6 +81,9 @@ func Connect(kubeconfig string, opts Options) *Cluster {
 // FromREST uses the given configuration, which it does not change. Like Connect it never fails.
 func FromREST(cfg *rest.Config, opts Options) *Cluster {
 	typed := tuned(cfg)
+	if opts.WrapTransport != nil {
+		typed.Wrap(opts.WrapTransport)
+	}
 	client, err := kubernetes.NewForConfig(typed)
 	if err != nil {
 		return broken(err, opts)
@@ -187,11 +193,14 @@ func (c *Cluster) call(ctx context.Context, operation string, f func(ctx context
 	limited, cancel := context.WithTimeout(ctx, c.callLimit)
 	defer cancel()
 	err := f(limited)
-	if err == nil {
+	switch {
+	case err == nil:
 		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s: %w (%w)", operation, context.Cause(ctx), err)
+	case limited.Err() != nil:
+		return fmt.Errorf("%s: no answer within %s: %w", operation, c.callLimit, apiError(err))
+	default:
+		return fmt.Errorf("%s: %w", operation, apiError(err))
 	}
-	if ctx.Err() != nil {
-		return fmt.Errorf("%s: %w", operation, errors.Join(context.Cause(ctx), err))
-	}
-	return fmt.Errorf("%s: %w", operation, apiError(err))
 }

@@ -38,7 +38,7 @@ func (c *Cluster) Exec(ctx context.Context, pod farm.PodName, container string, 
 	case err == nil:
 		return result, nil
 	case ctx.Err() != nil:
-		return result, fmt.Errorf("%s: %w", operation, errors.Join(context.Cause(ctx), err))
+		return result, fmt.Errorf("%s: %w (%w)", operation, context.Cause(ctx), err)
 	default:
 		return result, fmt.Errorf("%s: %w", operation, apiError(err))
 	}

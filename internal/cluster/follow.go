@@ -86,8 +86,14 @@ func (c *Cluster) kept(name farm.PodName, uid string) sight {
 		return sight{}
 	}
 	pod := object.(*corev1.Pod)
-	return sight{known: string(pod.UID) == uid, pod: pod}
+	if !sameUID(pod, uid) {
+		return sight{}
+	}
+	return sight{known: true, pod: pod}
 }
+
+// sameUID tells whether this is the pod meant; an empty UID means any pod of the name.
+func sameUID(pod *corev1.Pod, uid string) bool { return uid == "" || string(pod.UID) == uid }
 
 // look asks the API server.
 func (c *Cluster) look(ctx context.Context, name farm.PodName, uid string) sight {
@@ -97,7 +103,7 @@ func (c *Cluster) look(ctx context.Context, name farm.PodName, uid string) sight
 		return sight{known: true}
 	case err != nil:
 		return sight{err: err}
-	case string(pod.UID) != uid:
+	case !sameUID(pod, uid):
 		return sight{known: true}
 	default:
 		return sight{known: true, pod: pod}
@@ -128,12 +134,16 @@ func (c *Cluster) WaitGone(ctx context.Context, name farm.PodName, uid string, l
 		return fmt.Errorf("%s: %w", operation, c.setupErr)
 	}
 	// Nobody may have watched when it went, so look once unless the watch can tell.
+	begin := time.Now()
 	if !c.kept(name, uid).known {
-		if now := c.look(ctx, name, uid); now.known && now.pod == nil {
+		first, cancel := context.WithTimeout(ctx, limit)
+		now := c.look(first, name, uid)
+		cancel()
+		if now.known && now.pod == nil {
 			return nil
 		}
 	}
-	last, outOfTime, err := c.follow(ctx, name, uid, limit, func(pod *corev1.Pod) (bool, error) {
+	last, outOfTime, err := c.follow(ctx, name, uid, limit-time.Since(begin), func(pod *corev1.Pod) (bool, error) {
 		return pod == nil, nil
 	})
 	switch {

@@ -33,21 +33,39 @@ func (c *Cluster) WaitReady(ctx context.Context, pod farm.Pod, limit time.Durati
 	case err != nil && ctx.Err() != nil, c.setupErr != nil:
 		return fmt.Errorf("%s: %w", operation, err)
 	case err != nil:
-		return fmt.Errorf("%s: %w%s", operation, err, c.told(ctx, pod))
+		return fmt.Errorf("%s: %w%s", operation, err, c.told(ctx, pod, last.pod != nil))
 	case !outOfTime:
 		return nil
 	case last.err != nil:
-		return fmt.Errorf("%s: its state could not be read for %s: %w", operation, limit, last.err)
+		return fmt.Errorf("%s: its state cannot be read: %w", operation, last.err)
 	default:
-		return fmt.Errorf("%s: %w after %s: %s%s", operation, farm.ErrWaitTimeout, limit, describe(last.pod), c.told(ctx, pod))
+		return fmt.Errorf("%s: %w after %s: %s%s", operation, farm.ErrWaitTimeout, limit, describe(last.pod), c.told(ctx, pod, false))
 	}
 }
 
-// told is the pod's last warning events as the end of an error text.
-func (c *Cluster) told(ctx context.Context, pod farm.Pod) string {
+const (
+	// eventsLimit bounds the look at events, which only add to an error that stands already.
+	eventsLimit = 3 * time.Second
+	// eventsLag is how much later than a pod's status its event may arrive: kubelet sends both from
+	// different places.
+	eventsLag = 300 * time.Millisecond
+)
+
+// told is the pod's last warning events as the end of an error text. With expected it looks a
+// second time if there is none yet.
+func (c *Cluster) told(ctx context.Context, pod farm.Pod, expected bool) string {
+	ctx, cancel := context.WithTimeout(ctx, eventsLimit)
+	defer cancel()
 	warnings, err := c.LastWarnings(ctx, pod)
+	if err == nil && len(warnings) == 0 && expected {
+		select {
+		case <-time.After(eventsLag):
+			warnings, err = c.LastWarnings(ctx, pod)
+		case <-ctx.Done():
+		}
+	}
 	if err != nil {
-		c.log.Debug("events of a pod could not be read", "pod", pod.Name, "error", err)
+		c.log.Debug("events of a pod cannot be read", "pod", pod.Name, "error", err)
 		return ""
 	}
 	if len(warnings) == 0 {

@@ -41,7 +41,10 @@ func newWatched(what string, client kubernetes.Interface, log *slog.Logger, exam
 		},
 		WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 			events, err := from.watch(ctx, opts)
-			w.note(ctx, err)
+			// A server that cannot stream its first list refuses that, and a LIST follows at once.
+			if err == nil || opts.SendInitialEvents == nil {
+				w.note(ctx, err)
+			}
 			return events, err
 		},
 	}
