@@ -1,0 +1,118 @@
+package api_test
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"config-server/api"
+	"config-server/api/apitest"
+)
+
+func TestDescriptionIsValidAndItsExamplesFit(t *testing.T) {
+	t.Parallel()
+	if _, err := apitest.New(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestDescriptionHasEveryEndpoint(t *testing.T) {
+	t.Parallel()
+	validator, err := apitest.New(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for path, item := range validator.Document.Paths.Map() {
+		for method := range item.Operations() {
+			got = append(got, method+" "+path)
+		}
+	}
+	slices.Sort(got)
+	want := []string{
+		"DELETE /accounts/groups/{name}",
+		"DELETE /accounts/users/{name}",
+		"GET /accounts/users",
+		"GET /accounts/users/{name}",
+		"GET /apidocs/",
+		"GET /apispec_1.json",
+		"GET /health",
+		"GET /metrics",
+		"GET /readyz",
+		"POST /create-pod",
+		"POST /delete-pod",
+		"POST /migrate",
+		"PUT /accounts/groups",
+		"PUT /accounts/users",
+		"PUT /accounts/users/{name}/groups",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("operations (-want +got):\n%s", diff)
+	}
+}
+
+// Every body in the description, of requests and of answers, shows at least one example.
+func TestEveryBodyHasAnExample(t *testing.T) {
+	t.Parallel()
+	validator, err := apitest.New(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, item := range validator.Document.Paths.Map() {
+		for method, operation := range item.Operations() {
+			if body := operation.RequestBody; body != nil {
+				for _, media := range body.Value.Content {
+					if media.Example == nil && len(media.Examples) == 0 {
+						t.Errorf("%s %s: the request has no example", method, path)
+					}
+				}
+			}
+			for status, response := range operation.Responses.Map() {
+				if len(response.Value.Content) == 0 {
+					t.Errorf("%s %s: answer %s has no content", method, path, status)
+				}
+				for _, media := range response.Value.Content {
+					if media.Example == nil && len(media.Examples) == 0 {
+						t.Errorf("%s %s: answer %s has no example", method, path, status)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Each code of a schema is shown by an example that uses it.
+func TestEveryCodeHasAnExample(t *testing.T) {
+	t.Parallel()
+	validator, err := apitest.New(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"CreatePodError", "DeletePodError", "UserPartError"} {
+		for _, code := range validator.Document.Components.Schemas[name].Value.Properties["error"].Value.Enum {
+			if !strings.Contains(string(api.YAML()), "error: "+code.(string)) {
+				t.Errorf("%s: no example shows %s", name, code)
+			}
+		}
+	}
+}
+
+func TestJSONIsTheSameDocument(t *testing.T) {
+	t.Parallel()
+	raw, err := api.JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var document map[string]any
+	if err := json.Unmarshal(raw, &document); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"components", "info", "openapi", "paths", "security", "servers", "tags"}
+	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(document))); diff != "" {
+		t.Errorf("keys (-want +got):\n%s", diff)
+	}
+}
