@@ -28,11 +28,7 @@ const (
 const mutexRow = "nodeports"
 
 // Owner is whose a port is: the user, the pod and the pod's node.
-type Owner struct {
-	User farm.UserName
-	Pod  farm.PodName
-	Node farm.NodeName
-}
+type Owner = farm.PortOwner
 
 // Options of an Allocator.
 type Options struct {

@@ -8,8 +8,8 @@ package operations
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -18,42 +18,18 @@ import (
 )
 
 // Kind names the use case of a record.
-type Kind string
+type Kind = farm.OperationKind
 
 // The kinds.
 const (
-	Create  Kind = "create"
-	Delete  Kind = "delete"
-	Migrate Kind = "migrate"
+	Create  = farm.OperationCreate
+	Delete  = farm.OperationDelete
+	Migrate = farm.OperationMigrate
 )
 
-// Record is an operation under way.
-type Record struct {
-	ID   string // a UUID; NewID makes one
-	Kind Kind
-	User farm.UserName
-	// Pod is the pod that is created or deleted; Node is its node, as far as it is known.
-	Pod  farm.PodName
-	Node farm.NodeName
-	// OldPod and OldNode are set in a migrate: what is moved away from.
-	OldPod  farm.PodName
-	OldNode farm.NodeName
-	// Stage is how far the operation has come; its use case says what the values mean.
-	Stage string
-	// Instance is whose the operation is; Begin and Claim set it.
-	Instance string
-	// StartedAt and UpdatedAt are the database's time, in UTC, to the second.
-	StartedAt time.Time
-	UpdatedAt time.Time
-}
-
-// Change is what Advance writes beside the stage; an empty field stays as it is.
-type Change struct {
-	Pod     farm.PodName
-	Node    farm.NodeName
-	OldPod  farm.PodName
-	OldNode farm.NodeName
-}
+// Record is an operation under way. Its times are the database's, in UTC, to the second; Begin and
+// Claim set Instance.
+type Record = farm.Operation
 
 // Store keeps the records of one instance and shows those of all.
 type Store struct {
@@ -82,16 +58,9 @@ func (s *Store) Begin(ctx context.Context, r Record) error {
 
 // Advance notes how far an operation has come. It returns farm.ErrNotFound, wrapped, when the record
 // is gone or another instance has claimed it: then the operation must not go on.
-func (s *Store) Advance(ctx context.Context, id, stage string, c Change) error {
-	result, err := s.db.Exec(ctx, "advance_operation", `UPDATE config_server_operations SET stage = ?,
-		pod_name = CASE WHEN ? = '' THEN pod_name ELSE ? END,
-		node_name = CASE WHEN ? = '' THEN node_name ELSE ? END,
-		old_pod_name = CASE WHEN ? = '' THEN old_pod_name ELSE ? END,
-		old_node_name = CASE WHEN ? = '' THEN old_node_name ELSE ? END,
-		updated_at = CURRENT_TIMESTAMP
-		WHERE id = ? AND instance = ?`,
-		stage, string(c.Pod), string(c.Pod), string(c.Node), string(c.Node), string(c.OldPod), string(c.OldPod),
-		string(c.OldNode), string(c.OldNode), id, s.instance)
+func (s *Store) Advance(ctx context.Context, id, stage string) error {
+	result, err := s.db.Exec(ctx, "advance_operation",
+		"UPDATE config_server_operations SET stage = ?, updated_at = CURRENT_TIMESTAMP WHERE id = ? AND instance = ?", stage, id, s.instance)
 	if err != nil {
 		return fmt.Errorf("advance operation %s to %s: %w", id, stage, err)
 	}
@@ -105,12 +74,25 @@ func (s *Store) Advance(ctx context.Context, id, stage string, c Change) error {
 	return nil
 }
 
-// End removes this instance's record. A record that is gone is a success.
+// End removes this instance's record. A record that is gone is a success; one that another instance
+// has claimed is farm.ErrNotFound, wrapped: then what the operation made is being taken back.
 func (s *Store) End(ctx context.Context, id string) error {
-	if _, err := s.db.Exec(ctx, "end_operation", "DELETE FROM config_server_operations WHERE id = ? AND instance = ?", id, s.instance); err != nil {
+	result, err := s.db.Exec(ctx, "end_operation", "DELETE FROM config_server_operations WHERE id = ? AND instance = ?", id, s.instance)
+	if err != nil {
 		return fmt.Errorf("end operation %s: %w", id, err)
 	}
-	return nil
+	if n, err := result.RowsAffected(); err == nil && n > 0 {
+		return nil
+	}
+	// Nothing was removed: the record was removed before, or it is somebody else's now.
+	record, err := s.Get(ctx, id)
+	switch {
+	case errors.Is(err, farm.ErrNotFound):
+		return nil
+	case err != nil:
+		return fmt.Errorf("end operation %s: %w", id, err)
+	}
+	return fmt.Errorf("end operation %s: instance %s has claimed it: %w", id, record.Instance, farm.ErrNotFound)
 }
 
 // Claim makes a record this instance's, if it still is of instance from. It reports false if it is
