@@ -119,6 +119,8 @@ type Images struct {
 	StoreDir    string  `env:"IMAGE_STORE_DIR" envDefault:"/image-store/images"`
 	DockerBin   string  `env:"DOCKER_BIN" envDefault:"/usr/bin/docker"`
 	LoadTimeout Seconds `env:"IMAGE_LOAD_TIMEOUT" envDefault:"120s"`
+	// SaveTimeout bounds the save script of a migration.
+	SaveTimeout Seconds `env:"IMAGE_SAVE_TIMEOUT" envDefault:"120s"`
 }
 
 // NodePorts is the range from which ports are reserved, lowest free first.

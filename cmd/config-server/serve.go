@@ -1,0 +1,49 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"config-server/internal/app"
+	"config-server/internal/config"
+	"config-server/internal/obs"
+)
+
+// serve runs the service until a signal ends it.
+func serve(ctx context.Context, in invocation) int {
+	if len(in.args) > 0 {
+		fmt.Fprintf(in.errors, "config-server serve: unexpected argument %q: it is configured by the environment alone\n", in.args[0])
+		return exitUsage
+	}
+	c, ok := loadConfig(in)
+	if !ok {
+		return exitUsage
+	}
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(c.LogLevel)) // Load has checked it
+	log := obs.NewLogger(in.errors, level)
+	log.Info("starting", "version", build().Version, "config", c.Redacted())
+
+	service, err := app.New(app.Options{Config: c, Log: log, Build: build()})
+	if err != nil {
+		fmt.Fprintf(in.errors, "config-server: cannot start: %v\n", err)
+		return exitFailed
+	}
+	if err := service.Run(ctx); err != nil {
+		log.Error("ended badly", "error", err)
+		return exitFailed
+	}
+	log.Info("ended")
+	return exitOK
+}
+
+// loadConfig reads the configuration and prints all of its faults.
+func loadConfig(in invocation) (config.Config, bool) {
+	c, err := config.Load(in.environ)
+	if err != nil {
+		fmt.Fprintf(in.errors, "config-server: the configuration is wrong:\n%v\n", err)
+		return c, false
+	}
+	return c, true
+}

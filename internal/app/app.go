@@ -1,0 +1,144 @@
+// Package app builds the service from its configuration, gives it life and ends it in order. It is
+// the only place that knows all parts; it knows nothing of what a request does.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"config-server/internal/cluster"
+	"config-server/internal/config"
+	"config-server/internal/obs"
+)
+
+// Options of an App.
+type Options struct {
+	Config config.Config
+	Log    *slog.Logger
+	Build  obs.Build
+	// Cluster replaces the connection to Kubernetes, for demo; nil = as the process finds it.
+	Cluster func(cluster.Options) *cluster.Cluster
+}
+
+// App is one running service.
+type App struct {
+	config   config.Config
+	log      *slog.Logger
+	instance string
+	parts    *parts
+	server   *http.Server
+	listener net.Listener
+
+	draining atomic.Bool
+	cleanups cleanups
+	// requests ends the contexts of all requests: what has not finished by then is undone.
+	requests context.CancelCauseFunc
+	// background ends the loops beside the requests.
+	background context.CancelFunc
+	loops      sync.WaitGroup
+}
+
+// ErrShutdown is the cause of a request's context that ended because the service did.
+var ErrShutdown = errors.New("the service is shutting down")
+
+// New opens the listener and builds every part. No outside part has to be up: what is down is an
+// error of the calls that need it. The error says what this machine refuses: the address, the
+// state folder, a file.
+func New(opts Options) (_ *App, err error) {
+	a := &App{config: opts.Config, log: opts.Log, instance: uuid.NewString()}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.cleanups.run(context.Background()))
+		}
+	}()
+	if err := os.MkdirAll(a.config.StateDir, 0o700); err != nil {
+		return nil, fmt.Errorf("make STATE_DIR: %w", err)
+	}
+	if a.listener, err = net.Listen("tcp", a.config.ListenAddr); err != nil {
+		return nil, fmt.Errorf("listen on LISTEN_ADDR %s: %w", a.config.ListenAddr, err)
+	}
+	a.cleanups.add("listener", func(context.Context) error { return ignoreClosed(a.listener.Close()) })
+	if a.parts, err = a.build(opts); err != nil {
+		return nil, err
+	}
+	requests, cancel := context.WithCancelCause(context.Background())
+	a.requests = cancel
+	a.server = &http.Server{
+		Handler:           a.parts.handler,
+		BaseContext:       func(net.Listener) context.Context { return requests },
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelWarn),
+	}
+	return a, nil
+}
+
+// Addr is the address on which the service listens.
+func (a *App) Addr() net.Addr { return a.listener.Addr() }
+
+// Run serves until ctx ends, then lets running requests finish within the drain time, undoes those
+// that have not, and stops every part. It returns nil after an orderly end.
+func (a *App) Run(ctx context.Context) error {
+	a.Start()
+	failed := make(chan error, 1)
+	go func() { failed <- a.server.Serve(a.listener) }()
+	a.log.Info("listening", "address", a.Addr().String(), "instance", a.instance)
+
+	var err error
+	select {
+	case <-ctx.Done():
+		a.log.Info("stopping: no new work, running work may finish", "drain", a.config.Drain.Timeout.String())
+	case err = <-failed:
+	}
+	return errors.Join(err, a.Stop())
+}
+
+// Start begins what runs beside the requests: watches, the instance's lock and recovery.
+func (a *App) Start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	a.background = cancel
+	a.parts.cluster.Start(ctx)
+	a.loops.Go(func() { a.live(ctx) })
+}
+
+// Stop ends the service: drain, undo, parts. It is called once.
+func (a *App) Stop() error {
+	a.draining.Store(true)
+	ctx, cancel := context.WithTimeout(context.Background(), a.config.Drain.Timeout.Duration())
+	defer cancel()
+	err := a.server.Shutdown(ctx)
+	a.requests(ErrShutdown)
+	if errors.Is(err, context.DeadlineExceeded) {
+		a.log.Warn("drain time is over, what still runs is undone")
+		undo, cancel := context.WithTimeout(context.Background(), a.config.Drain.UndoReserve.Duration())
+		defer cancel()
+		if err = a.server.Shutdown(undo); err != nil {
+			err = fmt.Errorf("requests were still running at the end, recovery has to mend what they left: %w", err)
+		}
+	}
+	if a.background != nil {
+		a.background()
+		a.loops.Wait()
+	}
+	last, done := context.WithTimeout(context.Background(), 5*time.Second)
+	defer done()
+	return errors.Join(err, a.cleanups.run(last))
+}
+
+func ignoreClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,211 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strconv"
+
+	"config-server/internal/accounts"
+	"config-server/internal/adminbe"
+	"config-server/internal/cluster"
+	"config-server/internal/config"
+	"config-server/internal/database"
+	"config-server/internal/farm"
+	"config-server/internal/gpuload"
+	"config-server/internal/httpapi"
+	"config-server/internal/images"
+	"config-server/internal/kerberos"
+	"config-server/internal/ledger"
+	"config-server/internal/locks"
+	"config-server/internal/nas"
+	"config-server/internal/nodeports"
+	"config-server/internal/obs"
+	"config-server/internal/operations"
+	"config-server/internal/podspec"
+	"config-server/internal/remote"
+	"config-server/internal/workspaces"
+)
+
+// parts are the adapters and use cases of one service.
+type parts struct {
+	metrics    *obs.Metrics
+	database   *database.DB
+	locks      locks.Locker
+	cluster    *cluster.Cluster
+	load       load
+	userConfig *adminbe.Client
+	homes      *nas.Homes
+	ledger     *ledger.Ledger
+	cache      *images.Cache // nil without REDIS_HOST
+	accounts   *accounts.Service
+	workspaces *workspaces.Service
+	handler    http.Handler
+}
+
+// build makes every part. Each one that has an end puts it on the clean-up stack.
+func (a *App) build(opts Options) (*parts, error) {
+	c := a.config
+	if c.Kerberos.Realm != "" {
+		return nil, errors.New("KRB5_REALM is set, but this version has no Kerberos; unset it, or principals and keytabs would silently be missing")
+	}
+	p := &parts{metrics: obs.NewMetrics(opts.Build)}
+	observe := crashPoints(p.metrics.Observe)
+
+	var err error
+	if p.database, err = openDatabase(c, p.metrics); err != nil {
+		return nil, err
+	}
+	a.cleanups.add("database", func(context.Context) error { return p.database.Close() })
+	p.locks = a.openLocks(p.database)
+
+	p.cluster = a.openCluster(opts)
+	a.cleanups.add("watches", func(context.Context) error { p.cluster.Stop(); return nil })
+
+	scorer, err := gpuload.New(gpuload.Options{URL: c.PromURL, Timeout: c.HTTPTimeout.Duration()})
+	if err != nil {
+		return nil, fmt.Errorf("PROM_URL: %w", err)
+	}
+	p.load = load{scorer}
+	if p.userConfig, err = adminbe.New(adminbe.Options{URLTemplate: c.WASURLTemplate, Timeout: c.HTTPTimeout.Duration()}); err != nil {
+		return nil, fmt.Errorf("WAS_URL_TEMPLATE: %w", err)
+	}
+	if p.homes, err = a.openNAS(); err != nil {
+		return nil, err
+	}
+	p.cache = a.openCache()
+	store := images.New(images.Options{
+		StoreDir: c.Images.StoreDir, DockerBin: c.Images.DockerBin, LoadTimeout: c.Images.LoadTimeout.Duration(), Cache: p.cache, Log: a.log,
+	})
+	p.ledger = ledger.New(ledger.Options{
+		Dir: c.Share.Dir, Lock: p.locks, SudoCommands: c.Share.SudoCommands, ReservedNames: c.Share.ReservedNames,
+		Instance: a.instance, Point: crashPoint, Log: a.log,
+	})
+	p.accounts = accounts.New(accounts.Options{
+		Ledger: p.ledger, Homes: p.homes, Kerberos: kerberos.Off{}, Locks: p.locks, Observer: observe, Log: a.log,
+		Budget: c.Drain.AccountBudget.Duration(), UndoLimit: c.Drain.UndoReserve.Duration(), KeepEmptyGroups: c.Share.KeepEmptyGroups,
+	})
+	p.workspaces = workspaces.New(workspaces.Options{
+		Cluster: p.cluster, UserConfigs: p.userConfig, Load: p.load,
+		Ports:    nodeports.New(p.database, nodeports.Options{Min: c.NodePorts.Min, Max: c.NodePorts.Max}),
+		Accounts: p.ledger, Images: savedImages{store, p.cluster}, Kerberos: kerberos.Off{}, Locks: p.locks,
+		Operations: operations.New(p.database, a.instance), Observer: observe, Log: a.log,
+		Settings: podSettings(c), Instance: a.instance,
+		ReadyLimit: c.Pods.Ready.Duration(), GoneLimit: c.Pods.Gone.Duration(), SaveLimit: c.Images.SaveTimeout.Duration(),
+		Budget: c.Drain.PodBudget.Duration(), UndoLimit: c.Drain.UndoReserve.Duration(),
+	})
+	p.handler = httpapi.New(httpapi.Options{
+		Workspaces: p.workspaces, Accounts: p.accounts, Log: a.log, Metrics: p.metrics, APIToken: c.APIToken,
+		Ready: []httpapi.Check{
+			{Name: "share", Run: p.ledger.CheckWritable},
+			{Name: "database", Run: p.database.Ping},
+			{Name: "kubernetes", Run: p.cluster.Ping},
+		},
+		Draining: a.draining.Load, AccountsBudget: c.Drain.AccountBudget.Duration(), PodsBudget: c.Drain.PodBudget.Duration(),
+	})
+	return p, nil
+}
+
+func openDatabase(c config.Config, metrics *obs.Metrics) (*database.DB, error) {
+	retried := database.Retried(func(_, reason string) { metrics.AllocatorRetry(retryReason(reason)) })
+	if c.Database.Host == "" {
+		db, err := database.OpenSQLite(c.DatabasePath(), retried)
+		if err != nil {
+			return nil, fmt.Errorf("open the embedded database: %w", err)
+		}
+		return db, nil
+	}
+	return database.OpenMySQL(database.MySQLConfig{
+		Host: c.Database.Host, Port: c.Database.Port, User: c.Database.User, Password: c.Database.Password, Name: c.Database.Name,
+	}, retried)
+}
+
+// retryReason maps the database's words to the metric's closed set.
+func retryReason(reason string) string {
+	switch reason {
+	case database.ReasonDeadlock:
+		return obs.RetryDeadlock
+	case database.ReasonLockWait:
+		return obs.RetryLockTimeout
+	case database.ReasonDuplicate:
+		return obs.RetryDuplicate
+	}
+	return obs.RetryConnection
+}
+
+func (a *App) openLocks(db *database.DB) locks.Locker {
+	if a.config.Share.Lock == "mysql" {
+		named := locks.NewMySQL(db)
+		a.cleanups.add("locks", func(context.Context) error { named.Close(); return nil })
+		return named
+	}
+	return locks.NewLocal(filepath.Join(a.config.StateDir, "locks"))
+}
+
+func (a *App) openCluster(opts Options) *cluster.Cluster {
+	options := cluster.Options{Namespace: a.config.Namespace, Log: a.log}
+	if opts.Cluster != nil {
+		return opts.Cluster(options)
+	}
+	return cluster.Connect("", options)
+}
+
+func (a *App) openNAS() (*nas.Homes, error) {
+	c := a.config.NAS
+	client, err := remote.New(remote.Options{
+		Host: c.Host, Port: c.Port, User: c.User, KeyPath: c.KeyPath, KnownHosts: c.KnownHosts, Log: a.log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("NAS_SSH_HOST: %w", err)
+	}
+	a.cleanups.add("NAS connection", func(context.Context) error { return client.Close() })
+	homes, err := nas.New(nas.Options{Runner: client, Host: c.Host, SharePath: c.SharePath})
+	if err != nil {
+		return nil, fmt.Errorf("NFS_USER_SHARE_PATH: %w", err)
+	}
+	return homes, nil
+}
+
+func (a *App) openCache() *images.Cache {
+	c := a.config.Redis
+	if c.Host == "" {
+		return nil
+	}
+	cache := images.NewCache(images.CacheOptions{Addr: net.JoinHostPort(c.Host, strconv.Itoa(c.Port)), DB: c.DB, Log: a.log})
+	a.cleanups.add("Redis", cache.Close)
+	return cache
+}
+
+func podSettings(c config.Config) podspec.Settings {
+	return podspec.Settings{
+		Namespace:  c.Namespace,
+		CPURequest: c.Pods.CPURequest, CPULimit: c.Pods.CPULimit, MemRequest: c.Pods.MemoryRequest, MemLimit: c.Pods.MemoryLimit,
+		ImagePullPolicy: c.Pods.PullPolicy, HomeVolume: c.Pods.HomeVolume,
+		NFSServer: c.Pods.NFSServer, NFSPath: c.NAS.SharePath, HomeHostPath: c.Pods.HomeRoot, Krb5Realm: c.Kerberos.Realm,
+	}
+}
+
+// load is the scorer with its rule of choice, as the use cases want them together.
+type load struct{ *gpuload.Scorer }
+
+// Choose returns the node with the lowest score.
+func (load) Choose(order []farm.NodeName, scores map[farm.NodeName]float64) (farm.NodeName, bool) {
+	return gpuload.Choose(order, scores)
+}
+
+// savedImages has a workspace saved through the cluster.
+type savedImages struct {
+	*images.Store
+	cluster *cluster.Cluster
+}
+
+// Save runs the save script in the pod.
+func (s savedImages) Save(ctx context.Context, pod farm.Pod) error {
+	return s.Store.Save(ctx, func(ctx context.Context, pod farm.PodName, container string, command []string) (int, string, error) {
+		result, err := s.cluster.Exec(ctx, pod, container, command)
+		return result.ExitCode, result.Stderr, err
+	}, pod)
+}
