@@ -8,7 +8,9 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -133,6 +135,16 @@ func describeStatus(status syscall.WaitStatus) string {
 	return "exit status " + strconv.Itoa(status.ExitStatus())
 }
 
+// runningPID is the id of the running program, 0 when it does not run.
+func (p *process) runningPID() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.aliveLocked() {
+		return 0
+	}
+	return p.pid
+}
+
 // signal sends sig; a program that has ended is no error.
 func (p *process) signal(sig syscall.Signal) {
 	p.mu.Lock()
@@ -169,6 +181,27 @@ func (p *process) waitEnd(ctx context.Context) error {
 		}
 		return nil
 	})
+}
+
+// descendants returns the ids of all processes below pid, parents first.
+func descendants(pid int) []int {
+	if pid == 0 {
+		return nil
+	}
+	var found []int
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, list := range lists {
+		text, _ := os.ReadFile(list)
+		for _, field := range strings.Fields(string(text)) {
+			child, err := strconv.Atoi(field)
+			if err != nil {
+				continue
+			}
+			found = append(found, child)
+			found = append(found, descendants(child)...)
+		}
+	}
+	return found
 }
 
 // logTail returns the end of the program's log.
