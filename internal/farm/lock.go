@@ -9,3 +9,7 @@ type Lock interface {
 	// that kept it broke. A holder looks before it writes what the lock protects.
 	Err() error
 }
+
+// UserLock is the name of the lock that every call on one user holds from its beginning to its end,
+// undo included: PUT, DELETE, groups, create-pod, delete-pod and migrate cross one at a time.
+func UserLock(user UserName) string { return "user/" + string(user) }

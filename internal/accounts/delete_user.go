@@ -1,0 +1,231 @@
+package accounts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"config-server/internal/farm"
+	"config-server/internal/ledger"
+	"config-server/internal/saga"
+)
+
+// Deleted is the outcome of DeleteUser.
+type Deleted struct {
+	// Warnings tell of what was left behind without making the deletion a failure.
+	Warnings []string
+}
+
+// DeleteUser removes an account: its lines, its memberships, the groups that it leaves empty, its
+// sudo policy, then its home if it owns it, and its principal. It runs to its end even if the
+// caller goes away. Kinds of error: Invalid for base accounts and names that cannot exist,
+// NotFound, Internal; after an error nothing is removed.
+func (s *Service) DeleteUser(ctx context.Context, name string) (Deleted, error) {
+	if err := checkPossible("user", name); err != nil {
+		return Deleted{}, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.opts.Budget)
+	defer cancel()
+	user := farm.UserName(name)
+	lock, err := s.lockUser(ctx, user)
+	if err != nil {
+		return Deleted{}, err
+	}
+	defer lock.Unlock()
+
+	finished, err := s.settleUser(ctx, user)
+	if finished != nil || err != nil {
+		// An earlier DELETE of this user was cut off; this call is its retry.
+		return s.retriedDeletion(finished, err)
+	}
+	d := &deletion{service: s, lock: lock, user: user}
+	defer d.end()
+	if err := saga.Run(ctx, saga.Options{UseCase: "delete-user", Observer: s.opts.Observer}, d.steps()); err != nil {
+		cause := err
+		if failed, ok := saga.AsFailure(err); ok {
+			cause = failed.Err
+		}
+		return Deleted{}, failure(cause)
+	}
+	return Deleted{Warnings: d.warnings}, nil
+}
+
+// retriedDeletion answers a call that found the rest of an earlier deletion.
+func (s *Service) retriedDeletion(finished *leftovers, err error) (Deleted, error) {
+	if finished == nil || !finished.deletion {
+		return Deleted{}, err
+	}
+	if err != nil {
+		finished.warnings = append(finished.warnings, err.Error())
+	}
+	return Deleted{Warnings: finished.warnings}, nil
+}
+
+// deletion is one run of DeleteUser.
+type deletion struct {
+	service  *Service
+	lock     farm.Lock
+	user     farm.UserName
+	entry    ledger.Entry
+	warnings []string
+}
+
+// The steps after the commit have no undo and do not fail: what they cannot do is a warning.
+func (d *deletion) steps() []saga.Step {
+	return []saga.Step{
+		{Name: StepWriteLedger, Do: d.write},
+		{Name: StepRemoveHome, Do: d.removeHome},
+		{Name: StepRemoveKrb5Principal, Do: d.removePrincipal},
+		{Name: StepForget, Do: d.forget},
+	}
+}
+
+// write takes the account out of all files and leaves the journal entry, in one commit.
+func (d *deletion) write(ctx context.Context) error {
+	if err := stillLocked(d.lock); err != nil {
+		return err
+	}
+	d.entry = d.service.opts.Ledger.NewEntry(ledger.Deleting, d.user, 0)
+	d.service.running.Store(d.entry.ID, true)
+	err := d.service.opts.Ledger.Update(ctx, func(tx *ledger.Tx) error {
+		account, err := findUser(tx.View(), string(d.user))
+		if err != nil {
+			return err
+		}
+		if account.IsBase() {
+			return farm.Errorf(farm.Invalid, "cannot delete %s: it is a base account", account.Name)
+		}
+		d.entry.UID = account.UID
+		tx.PutEntry(d.entry)
+		return d.service.removeLines(tx, account)
+	})
+	return failure(err)
+}
+
+// removeLines takes every trace of an account out of the files.
+func (s *Service) removeLines(tx *ledger.Tx, account farm.Account) error {
+	tx.RemoveAccount(account.Name)
+	tx.Retire(ledger.UID, account.UID, string(account.Name))
+	tx.RemoveMember(account.Name)
+	for _, group := range tx.View().GroupsOf(account.Name) {
+		if !s.goesWith(tx.View(), group, account) {
+			continue
+		}
+		tx.RemoveGroup(group.Name)
+		tx.Retire(ledger.GID, group.GID, string(group.Name))
+	}
+	tx.RemoveSudoers(account.Name)
+	return tx.RemovePassword(account.Name)
+}
+
+// goesWith tells whether a group of the account is removed with it: nobody else is in it.
+func (s *Service) goesWith(view *ledger.View, group farm.Group, account farm.Account) bool {
+	other := func(user farm.UserName) bool { return user != account.Name }
+	switch {
+	case group.IsBase():
+		return false
+	case s.opts.KeepEmptyGroups && group.GID != account.GID:
+		return false
+	case slices.ContainsFunc(group.Members, other):
+		return false
+	}
+	return !slices.ContainsFunc(view.PrimaryUsers(group.GID), other)
+}
+
+func (d *deletion) removeHome(ctx context.Context) error {
+	warning, err := d.service.removeOwnHome(ctx, d.user, d.entry.UID)
+	d.warn(warning, err)
+	return nil
+}
+
+func (d *deletion) removePrincipal(ctx context.Context) error {
+	if !d.user.Commandable() {
+		return nil
+	}
+	if err := d.service.opts.Kerberos.RemoveUser(ctx, d.user, d.entry.UID); err != nil {
+		d.warn("", fmt.Errorf("the Kerberos principal of %s was not removed: %w", d.user, err))
+	}
+	return nil
+}
+
+func (d *deletion) forget(ctx context.Context) error {
+	if err := d.service.forget(ctx, d.entry.ID); err != nil {
+		d.service.opts.Log.Warn("a finished deletion stays in the journal until recovery", "user", d.user, "error", err)
+	}
+	return nil
+}
+
+func (d *deletion) warn(warning string, err error) {
+	if err != nil {
+		warning = err.Error()
+	}
+	if warning == "" {
+		return
+	}
+	d.warnings = append(d.warnings, warning)
+	d.service.opts.Log.Warn("deletion of an account left something behind", "user", d.user, "warning", warning)
+}
+
+func (d *deletion) end() { d.service.running.Delete(d.entry.ID) }
+
+// removeOwnHome removes a user's home if that uid owns it. The warning tells of a home that stays
+// on purpose, the error of one that could not be removed.
+func (s *Service) removeOwnHome(ctx context.Context, user farm.UserName, uid farm.ID) (warning string, err error) {
+	if !user.Commandable() {
+		return fmt.Sprintf("the home of %s stays: its name cannot be part of a command", user), nil
+	}
+	owner, found, err := s.opts.Homes.Owner(ctx, user)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("the home of %s was not removed: %w", user, err)
+	case !found:
+		return "", nil
+	case owner != uid:
+		return fmt.Sprintf("the home of %s stays: it belongs to uid %d", user, owner), nil
+	}
+	if err := s.opts.Homes.Remove(ctx, user); err != nil {
+		return "", fmt.Errorf("the home of %s was not removed: %w", user, err)
+	}
+	return "", nil
+}
+
+// removeMadeHome removes what an unfinished creation made of a home that was absent before: one
+// that the new uid owns, or an empty one that still is root's. If that fails the number is retired,
+// so that whatever lies there never belongs to somebody else.
+func (s *Service) removeMadeHome(ctx context.Context, user farm.UserName, uid farm.ID) (bool, error) {
+	removed, err := s.tryRemoveMadeHome(ctx, user, uid)
+	if err == nil {
+		return removed, nil
+	}
+	retired := s.opts.Ledger.Update(ctx, func(tx *ledger.Tx) error {
+		tx.Retire(ledger.UID, uid, string(user))
+		return nil
+	})
+	return false, errors.Join(fmt.Errorf("remove the home of %s: %w", user, err), retired)
+}
+
+func (s *Service) tryRemoveMadeHome(ctx context.Context, user farm.UserName, uid farm.ID) (bool, error) {
+	owner, found, err := s.opts.Homes.Owner(ctx, user)
+	if err != nil || !found {
+		return false, err
+	}
+	mine := owner == uid
+	if owner == 0 {
+		if mine, err = s.opts.Homes.Empty(ctx, user); err != nil {
+			return false, err
+		}
+	}
+	if !mine {
+		return false, nil
+	}
+	return true, s.opts.Homes.Remove(ctx, user)
+}
+
+// forget removes a journal entry.
+func (s *Service) forget(ctx context.Context, id string) error {
+	return s.opts.Ledger.Update(ctx, func(tx *ledger.Tx) error {
+		tx.DropEntry(id)
+		return nil
+	})
+}
