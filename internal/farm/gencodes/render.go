@@ -97,9 +97,5 @@ func codeOf(spec *ast.ValueSpec) (code, error) {
 
 // cell puts a text on one line of a table.
 func cell(text string) string {
-	line := strings.ReplaceAll(strings.Join(strings.Fields(text), " "), "|", `\|`)
-	if line == "" {
-		return ""
-	}
-	return strings.ToUpper(line[:1]) + line[1:]
+	return strings.ReplaceAll(strings.Join(strings.Fields(text), " "), "|", `\|`)
 }

@@ -32,7 +32,7 @@ func TestRender(t *testing.T) {
 	t.Parallel()
 	const whole = "package farm\n// The codes of x.\nconst (\n\t// A: it is | so.\n\t//\n\t// Step: S\n\t//\n\t// Status: 500\n\t//\n\t// To do: wait.\n\tA Code = \"A_CODE\"\n\tB Step = \"NO_CODE\"\n)\n"
 	cases := []struct{ name, source, row, fault string }{
-		{name: "whole comment", source: whole, row: "| `A_CODE` | S | 500 | It is \\| so. | Wait. |\n"},
+		{name: "whole comment", source: whole, row: "| `A_CODE` | S | 500 | it is \\| so. | wait. |\n"},
 		{name: "no remedy", source: strings.Replace(whole, "To do: wait.", "Wait.", 1), fault: `the comment of A has no part "To do"`},
 		{name: "no Go", source: "nonsense", fault: "parse codes"},
 	}
