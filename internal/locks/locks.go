@@ -132,22 +132,24 @@ func Keep(ctx context.Context, locker Locker, name string, every time.Duration, 
 func keep(ctx context.Context, locker Locker, name string, every time.Duration, lost func(error), lock farm.Lock) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
-	// The closure reads lock when it runs: it may be another one by then.
-	defer func() { lock.Unlock() }()
 	for {
 		select {
-		case <-ctx.Done():
-			return
 		case <-ticker.C:
+		case <-ctx.Done():
+			if lock != nil {
+				lock.Unlock()
+			}
+			return
 		}
-		err := lock.Err()
-		if err == nil {
-			continue
+		if lock != nil {
+			err := lock.Err()
+			if err == nil {
+				continue
+			}
+			lost(err)
+			lock.Unlock()
 		}
-		lost(err)
-		lock.Unlock()
-		if again, ok, err := locker.TryLock(ctx, name); err == nil && ok {
-			lock = again
-		}
+		// Until the lock is had again there is none; a failure here shows as that.
+		lock, _, _ = locker.TryLock(ctx, name)
 	}
 }

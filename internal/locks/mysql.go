@@ -7,10 +7,15 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"config-server/internal/database"
 	"config-server/internal/farm"
 )
+
+// connectPatience is how long a waiter waits for a connection to wait on before it asks again
+// whether the lock is free.
+const connectPatience = 200 * time.Millisecond
 
 // MySQL keeps locks for all replicas on one MySQL server, by GET_LOCK.
 //
@@ -68,17 +73,24 @@ func (m *MySQL) TryLock(ctx context.Context, name string) (farm.Lock, bool, erro
 }
 
 func (m *MySQL) lock(ctx context.Context, name string) (farm.Lock, error) {
-	s, err := m.tryShared(ctx, name)
-	if err != nil {
-		return nil, err
+	for {
+		s, err := m.tryShared(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if s != nil {
+			return m.held(name, s, false), nil
+		}
+		s, err = m.waitAlone(ctx, name)
+		if err == nil {
+			return m.held(name, s, true), nil
+		}
+		// Holders that wait for one another's connections would never end: so while there is none
+		// to wait on, the shared one is asked again.
+		if !errors.Is(err, errNoConnection) {
+			return nil, err
+		}
 	}
-	if s != nil {
-		return m.held(name, s, false), nil
-	}
-	if s, err = m.waitAlone(ctx, name); err != nil {
-		return nil, err
-	}
-	return m.held(name, s, true), nil
 }
 
 func (m *MySQL) explain(ctx context.Context, name string, err error) error {
@@ -121,7 +133,7 @@ func (m *MySQL) sharedSession(ctx context.Context) (s *session, fresh bool, err 
 	if m.shared != nil && m.shared.lost() == nil {
 		return m.shared, false, nil
 	}
-	s, err = openSession(ctx, m.db)
+	s, err = openSession(ctx, ctx, m.db)
 	if err != nil {
 		return nil, false, err
 	}
@@ -131,7 +143,12 @@ func (m *MySQL) sharedSession(ctx context.Context) (s *session, fresh bool, err 
 
 // waitAlone waits for a lock that another replica holds, on a connection of its own.
 func (m *MySQL) waitAlone(ctx context.Context, name string) (*session, error) {
-	s, err := openSession(ctx, m.db)
+	connect, cancel := context.WithTimeout(ctx, connectPatience)
+	defer cancel()
+	s, err := openSession(ctx, connect, m.db)
+	if err != nil && connect.Err() != nil && ctx.Err() == nil {
+		return nil, fmt.Errorf("%w: %w", errNoConnection, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +196,11 @@ func (l *serverLock) Err() error {
 	return nil
 }
 
-var errNotHeld = errors.New("the server says that this connection does not hold it")
+var (
+	errNotHeld      = errors.New("the server says that this connection does not hold it")
+	errNotTaken     = errors.New("the server could not take it")
+	errNoConnection = errors.New("no connection to wait on")
+)
 
 // scanInt runs a query that gives one number or NULL.
 func scanInt(ctx context.Context, conn *sql.Conn, query string, args ...any) (sql.NullInt64, error) {

@@ -20,7 +20,7 @@ const (
 	// statementLimit bounds a statement that waits for nobody.
 	statementLimit = 5 * time.Second
 	// waitSlice is how long one GET_LOCK waits, in seconds: below the limit of the connection's reads.
-	waitSlice = 5
+	waitSlice = 2
 )
 
 // session is a connection that holds named locks. One statement runs at a time. A statement that
@@ -34,8 +34,9 @@ type session struct {
 	reason error // non-nil once the session has ended
 }
 
-func openSession(ctx context.Context, db *database.DB) (*session, error) {
-	conn, err := db.LockConn(ctx)
+// openSession makes a session. connect bounds the wait for a connection alone.
+func openSession(ctx, connect context.Context, db *database.DB) (*session, error) {
+	conn, err := db.LockConn(connect)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +96,7 @@ func (s *session) getNow(ctx context.Context, name string) (bool, error) {
 		return false, err
 	}
 	if !n.Valid {
-		return false, errors.New("the server could not take the lock")
+		return false, errNotTaken
 	}
 	return n.Int64 == 1, nil
 }
@@ -107,6 +108,9 @@ func (s *session) getWaiting(ctx context.Context, name string) error {
 		n, err := scanInt(ctx, s.conn, fmt.Sprintf("SELECT GET_LOCK(?, %d)", waitSlice), name)
 		if err != nil {
 			return err
+		}
+		if !n.Valid {
+			return errNotTaken
 		}
 		if n.Int64 == 1 {
 			return nil
@@ -129,10 +133,11 @@ func (s *session) check(name string) error {
 	return nil
 }
 
-// release gives a lock back. What fails ends the session.
+// release gives a lock back, or else the whole connection. A session that has ended holds nothing.
 func (s *session) release(name string) {
-	// A session that has ended holds nothing.
-	_, _ = s.run(context.Background(), "SELECT RELEASE_LOCK(?)", name)
+	if _, err := s.run(context.Background(), "SELECT RELEASE_LOCK(?)", name); err != nil {
+		s.discard(err)
+	}
 }
 
 // pulse sends a sign of life and sets the clock for the next.
