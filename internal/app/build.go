@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"config-server/internal/accounts"
 	"config-server/internal/adminbe"
@@ -26,6 +27,7 @@ import (
 	"config-server/internal/obs"
 	"config-server/internal/operations"
 	"config-server/internal/podspec"
+	"config-server/internal/reconciler"
 	"config-server/internal/remote"
 	"config-server/internal/workspaces"
 )
@@ -43,6 +45,7 @@ type parts struct {
 	cache      *images.Cache // nil without REDIS_HOST
 	accounts   *accounts.Service
 	workspaces *workspaces.Service
+	reconciler *reconciler.Reconciler
 	handler    http.Handler
 }
 
@@ -88,14 +91,20 @@ func (a *App) build(opts Options) (*parts, error) {
 		Ledger: p.ledger, Homes: p.homes, Kerberos: kerberos.Off{}, Locks: p.locks, Observer: observe, Log: a.log,
 		Budget: c.Drain.AccountBudget.Duration(), UndoLimit: c.Drain.UndoReserve.Duration(), KeepEmptyGroups: c.Share.KeepEmptyGroups,
 	})
+	ports := nodeports.New(p.database, nodeports.Options{Min: c.NodePorts.Min, Max: c.NodePorts.Max})
+	records := operations.New(p.database, a.instance)
 	p.workspaces = workspaces.New(workspaces.Options{
-		Cluster: p.cluster, UserConfigs: p.userConfig, Load: p.load,
-		Ports:    nodeports.New(p.database, nodeports.Options{Min: c.NodePorts.Min, Max: c.NodePorts.Max}),
+		Cluster: p.cluster, UserConfigs: p.userConfig, Load: p.load, Ports: ports,
 		Accounts: p.ledger, Images: savedImages{store, p.cluster}, Kerberos: kerberos.Off{}, Locks: p.locks,
-		Operations: operations.New(p.database, a.instance), Observer: observe, Log: a.log,
+		Operations: records, Observer: observe, Log: a.log,
 		Settings: podSettings(c), Instance: a.instance,
 		ReadyLimit: c.Pods.Ready.Duration(), GoneLimit: c.Pods.Gone.Duration(), SaveLimit: c.Images.SaveTimeout.Duration(),
 		Budget: c.Drain.PodBudget.Duration(), UndoLimit: c.Drain.UndoReserve.Duration(),
+	})
+	p.reconciler = reconciler.New(reconciler.Options{
+		Cluster: p.cluster, Ports: ports, Operations: records, Locks: p.locks, UserLock: workspaces.UserLock,
+		Tasks: []reconciler.Task{{Name: "accounts", Run: p.recoverAccounts}, {Name: "workspaces", Run: p.recoverWorkspaces}},
+		Grace: c.Reconciler.Grace.Duration(), Now: time.Now, Log: a.log,
 	})
 	p.handler = httpapi.New(httpapi.Options{
 		Workspaces: p.workspaces, Accounts: p.accounts, Log: a.log, Metrics: p.metrics, APIToken: c.APIToken,

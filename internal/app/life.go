@@ -2,6 +2,8 @@ package app
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"config-server/internal/locks"
@@ -23,21 +25,16 @@ func (a *App) live(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	for {
-		wait := a.config.Reconciler.Interval.Duration()
-		if !a.recover(ctx) {
-			wait = retryPause
+	a.parts.reconciler.Run(ctx, func(err error) <-chan time.Time {
+		interval := a.config.Reconciler.Interval.Duration()
+		switch {
+		case err != nil && (interval == 0 || interval > retryPause):
+			return time.After(retryPause)
+		case interval == 0:
+			return nil // never again: the nil channel never fires
 		}
-		if wait <= 0 {
-			<-ctx.Done()
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(wait):
-		}
-	}
+		return time.After(interval)
+	})
 }
 
 // holdInstanceLock tries until it has the lock: a database that is down must not stop the start.
@@ -60,17 +57,30 @@ func (a *App) holdInstanceLock(ctx context.Context) (release func()) {
 	return func() {}
 }
 
-// recover finishes or undoes operations that nobody runs any more. It reports whether the records
-// could be read.
-func (a *App) recover(ctx context.Context) bool {
-	ok := true
-	if _, err := a.parts.accounts.Recover(ctx); err != nil && ctx.Err() == nil {
-		a.log.Warn("account operations could not be recovered", "error", err)
-		ok = false
+// recoverAccounts mends account operations that nobody runs any more, one line each.
+func (p *parts) recoverAccounts(ctx context.Context) ([]string, error) {
+	report, err := p.accounts.Recover(ctx)
+	var lines []string
+	for _, user := range report.Undone {
+		lines = append(lines, fmt.Sprintf("creation of user %s undone", user))
 	}
-	if _, err := a.parts.workspaces.Recover(ctx); err != nil && ctx.Err() == nil {
-		a.log.Warn("workspace operations could not be recovered", "error", err)
-		ok = false
+	for _, user := range report.Finished {
+		lines = append(lines, fmt.Sprintf("operation on user %s finished", user))
 	}
-	return ok
+	return lines, err
+}
+
+// recoverWorkspaces mends workspace operations that nobody runs any more, one line each.
+func (p *parts) recoverWorkspaces(ctx context.Context) ([]string, error) {
+	recovered, err := p.workspaces.Recover(ctx)
+	errs := []error{err}
+	var lines []string
+	for _, r := range recovered {
+		if r.Err != nil {
+			errs = append(errs, fmt.Errorf("%s of pod %s: %w", r.Operation.Kind, r.Operation.Pod, r.Err))
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("%s of pod %s %s", r.Operation.Kind, r.Operation.Pod, r.Outcome))
+	}
+	return lines, errors.Join(errs...)
 }
