@@ -240,3 +240,12 @@ func object(t *testing.T, text string) map[string]any {
 	}
 	return body
 }
+
+// quoteJSON writes a text as a JSON string.
+func quoteJSON(text string) string {
+	raw, err := json.Marshal(text)
+	if err != nil {
+		panic(err) // strings always encode
+	}
+	return string(raw)
+}
