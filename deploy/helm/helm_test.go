@@ -84,55 +84,69 @@ func render(t *testing.T, values string, args ...string) string {
 
 func valuesFile(name string) string { return filepath.Join("testdata", "values", name+".yaml") }
 
-// objects decodes a rendered chart into typed objects. A field that the type does not have fails the test.
-func objects(t *testing.T, manifests string) []metav1.Object {
+// kind is what the tests know of a kind of object.
+type kind struct {
+	object     func() runtime.Object
+	resource   string
+	namespaced bool
+}
+
+// kinds are those that the chart may render, by API version and kind.
+var kinds = map[string]kind{
+	"apps/v1 Deployment":                              {func() runtime.Object { return new(appsv1.Deployment) }, "deployments", true},
+	"v1 Service":                                      {func() runtime.Object { return new(corev1.Service) }, "services", true},
+	"v1 ServiceAccount":                               {func() runtime.Object { return new(corev1.ServiceAccount) }, "serviceaccounts", true},
+	"v1 ConfigMap":                                    {func() runtime.Object { return new(corev1.ConfigMap) }, "configmaps", true},
+	"v1 PersistentVolumeClaim":                        {func() runtime.Object { return new(corev1.PersistentVolumeClaim) }, "persistentvolumeclaims", true},
+	"rbac.authorization.k8s.io/v1 Role":               {func() runtime.Object { return new(rbacv1.Role) }, "roles", true},
+	"rbac.authorization.k8s.io/v1 RoleBinding":        {func() runtime.Object { return new(rbacv1.RoleBinding) }, "rolebindings", true},
+	"rbac.authorization.k8s.io/v1 ClusterRole":        {func() runtime.Object { return new(rbacv1.ClusterRole) }, "clusterroles", false},
+	"rbac.authorization.k8s.io/v1 ClusterRoleBinding": {func() runtime.Object { return new(rbacv1.ClusterRoleBinding) }, "clusterrolebindings", false},
+	"networking.k8s.io/v1 NetworkPolicy":              {func() runtime.Object { return new(networkingv1.NetworkPolicy) }, "networkpolicies", true},
+	"policy/v1 PodDisruptionBudget":                   {func() runtime.Object { return new(policyv1.PodDisruptionBudget) }, "poddisruptionbudgets", true},
+}
+
+// manifest is one rendered object with its kind.
+type manifest struct {
+	text string
+	metav1.TypeMeta
+	kind
+}
+
+// manifests splits a rendered chart. A kind that no test knows fails the test.
+func manifests(t *testing.T, rendered string) []manifest {
 	t.Helper()
-	var list []metav1.Object
-	for _, manifest := range strings.Split(manifests, "\n---\n") {
-		var kind metav1.TypeMeta
-		if err := yaml.Unmarshal([]byte(manifest), &kind); err != nil {
-			t.Fatalf("read manifest: %v\n%s", err, manifest)
+	var list []manifest
+	for _, text := range strings.Split(rendered, "\n---\n") {
+		m := manifest{text: text}
+		if err := yaml.Unmarshal([]byte(text), &m.TypeMeta); err != nil {
+			t.Fatalf("read manifest: %v\n%s", err, text)
 		}
-		if kind.Kind == "" {
-			continue
+		if m.Kind == "" {
+			continue // a template of which only comments are left
 		}
-		object := newObject(t, kind)
-		if err := yaml.UnmarshalStrict([]byte(manifest), object); err != nil {
-			t.Fatalf("read %s: %v\n%s", kind.Kind, err, manifest)
+		known, ok := kinds[m.APIVersion+" "+m.Kind]
+		if !ok {
+			t.Fatalf("the chart renders a kind that no test knows: %s %s", m.APIVersion, m.Kind)
 		}
-		list = append(list, object.(metav1.Object))
+		m.kind = known
+		list = append(list, m)
 	}
 	return list
 }
 
-func newObject(t *testing.T, kind metav1.TypeMeta) runtime.Object {
+// objects decodes a rendered chart into typed objects. A field that the type does not have fails the test.
+func objects(t *testing.T, rendered string) []metav1.Object {
 	t.Helper()
-	switch kind.APIVersion + " " + kind.Kind {
-	case "apps/v1 Deployment":
-		return new(appsv1.Deployment)
-	case "v1 Service":
-		return new(corev1.Service)
-	case "v1 ServiceAccount":
-		return new(corev1.ServiceAccount)
-	case "v1 ConfigMap":
-		return new(corev1.ConfigMap)
-	case "v1 PersistentVolumeClaim":
-		return new(corev1.PersistentVolumeClaim)
-	case "rbac.authorization.k8s.io/v1 Role":
-		return new(rbacv1.Role)
-	case "rbac.authorization.k8s.io/v1 RoleBinding":
-		return new(rbacv1.RoleBinding)
-	case "rbac.authorization.k8s.io/v1 ClusterRole":
-		return new(rbacv1.ClusterRole)
-	case "rbac.authorization.k8s.io/v1 ClusterRoleBinding":
-		return new(rbacv1.ClusterRoleBinding)
-	case "networking.k8s.io/v1 NetworkPolicy":
-		return new(networkingv1.NetworkPolicy)
-	case "policy/v1 PodDisruptionBudget":
-		return new(policyv1.PodDisruptionBudget)
+	var list []metav1.Object
+	for _, m := range manifests(t, rendered) {
+		object := m.object()
+		if err := yaml.UnmarshalStrict([]byte(m.text), object); err != nil {
+			t.Fatalf("read %s: %v\n%s", m.Kind, err, m.text)
+		}
+		list = append(list, object.(metav1.Object))
 	}
-	t.Fatalf("the chart renders a kind that no test knows: %s %s", kind.APIVersion, kind.Kind)
-	return nil
+	return list
 }
 
 // the finds the one object of a type.
