@@ -60,6 +60,7 @@ type Options struct {
 type Ledger struct {
 	opts     Options
 	reserved map[string]bool
+	racyFor  time.Duration
 	cache    cache
 	retired  retiredCache
 	// swept says that leftovers of earlier processes were looked for everywhere. It is guarded by
@@ -81,7 +82,7 @@ func New(opts Options) *Ledger {
 	if opts.Point == nil {
 		opts.Point = func(string) {}
 	}
-	l := &Ledger{opts: opts, reserved: map[string]bool{}}
+	l := &Ledger{opts: opts, reserved: map[string]bool{}, racyFor: defaultRacyFor}
 	for _, name := range opts.ReservedNames {
 		l.reserved[name] = true
 	}

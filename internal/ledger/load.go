@@ -70,9 +70,9 @@ func (s state) version() string {
 		s.group.Ino, s.group.Size, s.group.MTime, s.group.CTime)
 }
 
-// racyFor is how long after its last change a file may change again without its time stamps
+// defaultRacyFor is how long after its last change a file may change again without its time stamps
 // telling, on file systems with coarse clocks. A file read within that time is read once more.
-const racyFor = 2 * time.Second
+const defaultRacyFor = 2 * time.Second
 
 // maxReads bounds the attempts to read passwd and group of one state while they are being replaced.
 const maxReads = 1000
@@ -123,7 +123,7 @@ func (l *Ledger) tryView() (*View, error) {
 		return nil, nil
 	}
 	l.cache.view = view
-	l.cache.settled = settled(now.passwd) && settled(now.group) && settled(now.shadow)
+	l.cache.settled = l.isSettled(now.passwd) && l.isSettled(now.group) && l.isSettled(now.shadow)
 	return view, nil
 }
 
@@ -165,9 +165,9 @@ func (l *Ledger) openedIdentity(name string) (identity, error) {
 	return identityOf(info), nil
 }
 
-func settled(id identity) bool {
+func (l *Ledger) isSettled(id identity) bool {
 	age := time.Since(time.Unix(0, max(id.MTime, id.CTime)))
-	return age > racyFor || age < -racyFor
+	return age > l.racyFor || age < -l.racyFor
 }
 
 // read makes a view of state now. It returns nil if the files are no longer in that state. The

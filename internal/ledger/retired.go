@@ -69,9 +69,10 @@ func (r *retirements) with(text string, retirement Retirement) string {
 
 // retiredCache is the retired file as last read. The ledger's lock guards the file, mu the memory.
 type retiredCache struct {
-	mu    sync.Mutex
-	id    identity
-	index *retirements
+	mu      sync.Mutex
+	id      identity
+	settled bool // as in cache, when it was read
+	index   *retirements
 }
 
 // loadRetired reads the retired file if it changed since it was read last.
@@ -82,7 +83,7 @@ func (l *Ledger) loadRetired() (*retirements, identity, error) {
 	if err != nil {
 		return nil, id, err
 	}
-	if l.retired.index != nil && l.retired.id == id && settled(id) {
+	if l.retired.index != nil && l.retired.settled && l.retired.id == id {
 		return l.retired.index, id, nil
 	}
 	text, id, err := l.readFile(retiredFile)
@@ -92,6 +93,6 @@ func (l *Ledger) loadRetired() (*retirements, identity, error) {
 	if l.retired.index == nil || l.retired.index.text != text {
 		l.retired.index = indexRetired(text)
 	}
-	l.retired.id = id
+	l.retired.id, l.retired.settled = id, l.isSettled(id)
 	return l.retired.index, id, nil
 }
