@@ -1,0 +1,347 @@
+package helm_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"config-server/internal/testkit"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+)
+
+// secretNames are those that the chart refers to with everything on, and the keys that it reads.
+var secretNames = map[string][]string{
+	"config-server-db-secret":   {"password"},
+	"config-server-krb5-secret": {"principal", "password"},
+	"config-server-token":       {"token"},
+	"nas-ssh-key":               {"id_ed25519"},
+	"farm-ssh-key":              {"id_ed25519"},
+}
+
+// One API server of its own serves the whole walk, because NodePort 30082 and cluster-wide names are there once; each
+// part has a namespace.
+func TestOnACluster(t *testing.T) {
+	t.Parallel()
+	started := startCluster(t)
+	for _, part := range []struct {
+		name string
+		run  func(*testing.T, *cluster)
+	}{
+		{"the API server accepts every manifest", acceptsEveryManifest},
+		{"an installation says what is missing", saysWhatIsMissing},
+		{"objects made by hand stay as they are", leavesObjectsMadeByHand},
+		{"claims outlive the release", keepsTheClaims},
+		{"the upgrade from the original", upgradesFromTheOriginal},
+	} {
+		t.Run(part.name, func(t *testing.T) { part.run(t, started.fresh(t)) })
+	}
+}
+
+func acceptsEveryManifest(t *testing.T, c *cluster) {
+	c.makeSecrets(t)
+	for _, name := range valuesNames {
+		t.Run(name, func(t *testing.T) {
+			stdout, stderr, err := c.helm(t, "install", release, chart, "--values", valuesFile(name), "--dry-run=server")
+			if err != nil {
+				t.Fatalf("helm install --dry-run=server: %v\n%s", err, stderr)
+			}
+			if !strings.Contains(stdout, "/usr/local/bin/config-server check") {
+				t.Errorf("the notes do not say how to check the installation:\n%s", stdout)
+			}
+			for _, m := range manifests(t, render(t, name, "--set", "config.namespace="+c.namespace)) {
+				c.dryRun(t, m)
+			}
+		})
+	}
+}
+
+func saysWhatIsMissing(t *testing.T, c *cluster) {
+	refused := func(want string, args ...string) {
+		t.Helper()
+		_, stderr, err := c.helm(t, append([]string{"install", release, chart}, args...)...)
+		if err == nil {
+			t.Fatal("it was installed")
+		}
+		if !strings.Contains(stderr, want) {
+			t.Errorf("the refusal does not say %q:\n%s", want, stderr)
+		}
+	}
+	refused("these values are needed and empty: nas.ssh.host, nas.ssh.user, nfs.kubeSharePath, nfs.server")
+	refused("Secret config-server-db-secret (key password: the database user's password) is not in namespace "+c.namespace,
+		"--values", valuesFile("farm"))
+	for kind, err := range map[string]error{
+		"Service":    c.get(t.Context(), "services", "containerssh-config-service"),
+		"Deployment": c.get(t.Context(), "deployments", release),
+	} {
+		if !apierrors.IsNotFound(err) {
+			t.Errorf("the refused installation left a %s: %v", kind, err)
+		}
+	}
+}
+
+// Claims and ConfigMaps that somebody made by hand stay theirs.
+func leavesObjectsMadeByHand(t *testing.T, c *cluster) {
+	ctx := t.Context()
+	c.makeSecrets(t)
+	claims, configMaps := c.client.CoreV1().PersistentVolumeClaims(c.namespace), c.client.CoreV1().ConfigMaps(c.namespace)
+	claim := must(claims.Create(ctx, &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: "pvc-image-store"},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany},
+			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{"storage": resource.MustParse("700Gi")}},
+		},
+	}, metav1.CreateOptions{}))(t)
+	config := must(configMaps.Create(ctx, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "krb5-conf"},
+		Data:       map[string]string{"krb5.conf": "by hand"},
+	}, metav1.CreateOptions{}))(t)
+
+	for _, verb := range []string{"install", "upgrade", "uninstall"} {
+		args := []string{verb, release}
+		if verb != "uninstall" {
+			args = append(args, chart, "--values", valuesFile("everything"))
+		}
+		if _, stderr, err := c.helm(t, args...); err != nil {
+			t.Fatalf("helm %s: %v\n%s", verb, err, stderr)
+		}
+		if diff := cmp.Diff(text(t, claim), text(t, must(claims.Get(ctx, claim.Name, metav1.GetOptions{}))(t))); diff != "" {
+			t.Errorf("after %s the claim differs (-want +got):\n%s", verb, diff)
+		}
+		if diff := cmp.Diff(text(t, config), text(t, must(configMaps.Get(ctx, config.Name, metav1.GetOptions{}))(t))); diff != "" {
+			t.Errorf("after %s the ConfigMap differs (-want +got):\n%s", verb, diff)
+		}
+	}
+}
+
+func keepsTheClaims(t *testing.T, c *cluster) {
+	c.makeSecrets(t)
+	install := []string{"install", release, chart, "--values", valuesFile("sqlite"), "--set", "imageStore.enabled=true"}
+	for _, args := range [][]string{install, {"uninstall", release}} {
+		if _, stderr, err := c.helm(t, args...); err != nil {
+			t.Fatalf("helm %s: %v\n%s", args[0], err, stderr)
+		}
+	}
+	for _, name := range []string{"pvc-image-store", release + "-state"} {
+		claim, err := c.client.CoreV1().PersistentVolumeClaims(c.namespace).Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil || claim.DeletionTimestamp != nil {
+			t.Errorf("claim %s is gone with the release: %v", name, err)
+		}
+	}
+	if err := c.get(t.Context(), "deployments", release); !apierrors.IsNotFound(err) {
+		t.Errorf("the Deployment stayed: %v", err)
+	}
+	// What was kept is taken up again by the next installation.
+	if _, stderr, err := c.helm(t, install...); err != nil {
+		t.Errorf("the second helm install: %v\n%s", err, stderr)
+	}
+	if _, stderr, err := c.helm(t, "uninstall", release); err != nil {
+		t.Errorf("the second helm uninstall: %v\n%s", err, stderr)
+	}
+}
+
+// The way from the original's release: what would be lost or run side by side is refused with the command that helps,
+// and afterwards every object that others know is the same one.
+func upgradesFromTheOriginal(t *testing.T, c *cluster) {
+	if _, stderr, err := c.helm(t, "install", release, "testdata/original"); err != nil {
+		t.Fatalf("install the original: %v\n%s", err, stderr)
+	}
+	c.setRunning(t, 1)
+	before := c.known(t)
+	upgrade := func(args ...string) (string, error) {
+		_, stderr, err := c.helm(t, append([]string{"upgrade", release, chart, "--values", valuesFile("original")}, args...)...)
+		return stderr, err
+	}
+
+	for _, secret := range []string{"config-server-db-secret", "config-server-krb5-secret", "farm-ssh-key", "nas-ssh-key"} {
+		stderr, err := upgrade()
+		command := "kubectl -n " + c.namespace + " annotate secret " + secret + " helm.sh/resource-policy=keep"
+		if err == nil || !strings.Contains(stderr, command) {
+			t.Fatalf("an upgrade that would delete %s: %v\n%s", secret, err, stderr)
+		}
+		c.patch(t, "secrets", secret, `{"metadata":{"annotations":{"helm.sh/resource-policy":"keep"}}}`)
+	}
+
+	stderr, err := upgrade()
+	if err == nil || !strings.Contains(stderr, "kubectl -n "+c.namespace+" scale deployment "+release+" --replicas=0") {
+		t.Fatalf("an upgrade beside a running original: %v\n%s", err, stderr)
+	}
+	c.patch(t, "deployments", release, `{"spec":{"replicas":0}}`)
+	c.setRunning(t, 0)
+
+	if stderr, err := upgrade(); err != nil {
+		t.Fatalf("the upgrade: %v\n%s", err, stderr)
+	}
+	if diff := cmp.Diff(before, c.known(t)); diff != "" {
+		t.Errorf("objects that others know changed (-before +after):\n%s", diff)
+	}
+	spec := must(c.client.AppsV1().Deployments(c.namespace).Get(t.Context(), release, metav1.GetOptions{}))(t).Spec
+	if *spec.Replicas != 1 || spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType || spec.Strategy.RollingUpdate != nil {
+		t.Errorf("%d replicas, strategy %+v; want 1, Recreate", *spec.Replicas, spec.Strategy)
+	}
+	if containers := spec.Template.Spec.Containers; len(containers) != 1 || containers[0].SecurityContext == nil {
+		t.Errorf("the pod's containers are %+v; want one, the chart's", containers)
+	}
+
+	// With the service's own release in place, an upgrade needs no stop, unless the kind of lock changes.
+	c.setRunning(t, 1)
+	if stderr, err := upgrade(); err != nil {
+		t.Errorf("a second upgrade: %v\n%s", err, stderr)
+	}
+	if stderr, err := upgrade("--set", "ledgerLock=mysql"); err == nil || !strings.Contains(stderr, "do not share locks") {
+		t.Errorf("another kind of lock beside running pods: %v\n%s", err, stderr)
+	}
+}
+
+// known is the identity of what callers, people and data depend on: kind and name to uid and what is fixed in it.
+func (c *cluster) known(t *testing.T) map[string]string {
+	t.Helper()
+	ctx := t.Context()
+	got := map[string]string{}
+	service := must(c.client.CoreV1().Services(c.namespace).Get(ctx, "containerssh-config-service", metav1.GetOptions{}))(t)
+	got["Service"] = string(service.UID) + " " + service.Spec.ClusterIP + " " + text(t, service.Spec.Ports[0].NodePort)
+	deployment := must(c.client.AppsV1().Deployments(c.namespace).Get(ctx, release, metav1.GetOptions{}))(t)
+	got["Deployment"] = string(deployment.UID)
+	claim := must(c.client.CoreV1().PersistentVolumeClaims(c.namespace).Get(ctx, "pvc-image-store", metav1.GetOptions{}))(t)
+	got["PersistentVolumeClaim"] = string(claim.UID) + " " + text(t, claim.Spec)
+	account := must(c.client.CoreV1().ServiceAccounts(c.namespace).Get(ctx, "config-server", metav1.GetOptions{}))(t)
+	got["ServiceAccount"] = string(account.UID)
+	for name := range secretNames {
+		secret, err := c.client.CoreV1().Secrets(c.namespace).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got["Secret "+name] = string(secret.UID) + " " + text(t, secret.Data)
+	}
+	return got
+}
+
+// makeSecrets makes what an operator makes before the installation.
+func (c *cluster) makeSecrets(t *testing.T) {
+	t.Helper()
+	for name, keys := range secretNames {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string][]byte{}}
+		for _, key := range keys {
+			secret.Data[key] = []byte("by hand")
+		}
+		must(c.client.CoreV1().Secrets(c.namespace).Create(t.Context(), secret, metav1.CreateOptions{}))(t)
+	}
+}
+
+// setRunning writes the Deployment's status, which a controller manager would.
+func (c *cluster) setRunning(t *testing.T, pods int32) {
+	t.Helper()
+	deployments := c.client.AppsV1().Deployments(c.namespace)
+	deployment := must(deployments.Get(t.Context(), release, metav1.GetOptions{}))(t)
+	deployment.Status.Replicas = pods
+	must(deployments.UpdateStatus(t.Context(), deployment, metav1.UpdateOptions{}))(t)
+}
+
+// patch merges JSON into an object of the namespace, as kubectl does.
+func (c *cluster) patch(t *testing.T, resource, name, merge string) {
+	t.Helper()
+	err := c.rest(resource).Patch(types.MergePatchType).Namespace(c.namespace).Resource(resource).Name(name).
+		Body([]byte(merge)).Do(t.Context()).Error()
+	if err != nil {
+		t.Fatalf("patch %s %s: %v", resource, name, err)
+	}
+}
+
+// text is a value as JSON, to compare and to print.
+func text(t *testing.T, value any) string {
+	t.Helper()
+	return string(must(json.Marshal(value))(t))
+}
+
+// must fails the test on an error.
+func must[T any](value T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+}
+
+// cluster is an API server of the test's own, and one namespace in it.
+type cluster struct {
+	kubeconfig string
+	config     *rest.Config
+	client     kubernetes.Interface
+	namespace  string
+}
+
+// fresh is the same cluster with an empty namespace.
+func (c *cluster) fresh(t *testing.T) *cluster {
+	t.Helper()
+	made := must(c.client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "farm-"},
+	}, metav1.CreateOptions{}))(t)
+	next := *c
+	next.namespace = made.Name
+	return &next
+}
+
+// helm runs a command against the cluster, for the namespace.
+func (c *cluster) helm(t *testing.T, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	args = append(args, "--kubeconfig", c.kubeconfig, "--namespace", c.namespace)
+	if slices.Contains([]string{"install", "upgrade"}, args[0]) {
+		args = append(args, "--set", "config.namespace="+c.namespace)
+	}
+	return helm(t, args...)
+}
+
+// dryRun asks the API server to make the object without keeping it. A field that it does not know is an error.
+func (c *cluster) dryRun(t *testing.T, m manifest) {
+	t.Helper()
+	var object unstructured.Unstructured
+	if err := yaml.Unmarshal([]byte(m.text), &object.Object); err != nil {
+		t.Fatal(err)
+	}
+	all := must(dynamic.NewForConfig(c.config))(t).Resource(object.GroupVersionKind().GroupVersion().WithResource(m.resource))
+	var api dynamic.ResourceInterface = all
+	if m.namespaced {
+		api = all.Namespace(c.namespace)
+	}
+	_, err := api.Create(t.Context(), &object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict})
+	if err != nil {
+		t.Errorf("the API server refuses %s %s: %v", m.Kind, object.GetName(), err)
+	}
+}
+
+// get tells whether an object exists.
+func (c *cluster) get(ctx context.Context, resource, name string) error {
+	return c.rest(resource).Get().Namespace(c.namespace).Resource(resource).Name(name).Do(ctx).Error()
+}
+
+func (c *cluster) rest(resource string) rest.Interface {
+	if resource == "deployments" {
+		return c.client.AppsV1().RESTClient()
+	}
+	return c.client.CoreV1().RESTClient()
+}
+
+// startCluster starts the API server.
+func startCluster(t *testing.T) *cluster {
+	t.Helper()
+	own := testkit.OwnCluster(t)
+	return &cluster{kubeconfig: own.AdminKubeconfig(t), config: own.AdminConfig(), client: own.Admin(t)}
+}
