@@ -13,9 +13,10 @@ import (
 	"config-server/internal/farm"
 )
 
-// CreateService sends a Service. The error wraps farm.ErrPortTaken if its NodePort belongs to
-// another Service, and farm.ErrExists if there is a Service of that name. After any other error
-// the Service may exist all the same.
+// CreateService sends a Service. The error wraps farm.ErrPortTaken if its NodePort belongs to a
+// Service, even to one of that name because the API server looks at the port first, and
+// farm.ErrExists if there is a Service of that name with other ports. After any other error the
+// Service may exist all the same.
 func (c *Cluster) CreateService(ctx context.Context, service *corev1.Service) error {
 	return c.call(ctx, "create service "+service.Name, func(ctx context.Context) error {
 		_, err := c.client.CoreV1().Services(c.namespace).Create(ctx, service, metav1.CreateOptions{})

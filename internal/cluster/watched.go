@@ -21,6 +21,8 @@ type watched struct {
 	informer cache.SharedIndexInformer
 	// broken is true while the last LIST or WATCH failed: what is kept may be old then.
 	broken atomic.Bool
+	// failures counts them.
+	failures atomic.Int64
 }
 
 // source lists and watches the objects of one kind.
@@ -59,8 +61,13 @@ func newWatched(what string, client kubernetes.Interface, log *slog.Logger, exam
 
 // note keeps whether the watch is well, and logs each change once.
 func (w *watched) note(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		w.failures.Add(1)
+	}
 	switch {
-	case ctx.Err() != nil:
 	case err != nil && !w.broken.Swap(true):
 		w.log.Warn("watch is broken, falling back to direct calls", "objects", w.what, "error", err)
 	case err == nil && w.broken.Swap(false):
