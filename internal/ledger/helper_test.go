@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -59,7 +60,7 @@ var testNow = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func newLedger(t testing.TB, dir string, change ...func(*Options)) *Ledger {
 	t.Helper()
-	opts := Options{Dir: dir, Lock: newOneLock(), Now: func() time.Time { return testNow }, Instance: "test"}
+	opts := Options{Dir: dir, Lock: newOneLock(), Now: func() time.Time { return testNow }, Instance: "test", Log: slog.New(slog.DiscardHandler)}
 	for _, c := range change {
 		c(&opts)
 	}

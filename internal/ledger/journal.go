@@ -11,6 +11,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"config-server/internal/farm"
@@ -90,7 +91,7 @@ func (l *Ledger) Entries(ctx context.Context) ([]Entry, error) {
 	return entries, nil
 }
 
-// readNames lists a directory; one that does not exist is empty.
+// readNames lists a directory; one that does not exist, or is none, is empty.
 func readNames(dir string) ([]string, error) {
 	file, err := os.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -100,5 +101,9 @@ func readNames(dir string) ([]string, error) {
 		return nil, err
 	}
 	defer file.Close()
-	return file.Readdirnames(-1)
+	names, err := file.Readdirnames(-1)
+	if errors.Is(err, syscall.ENOTDIR) {
+		return nil, nil
+	}
+	return names, err
 }

@@ -95,7 +95,7 @@ func below(taken []farm.ID) (farm.ID, error) {
 		if id < farm.MinID {
 			break
 		}
-		if id+1 < above {
+		if id+1 < above && id != farm.OverflowID {
 			return id + 1, nil
 		}
 		above = id

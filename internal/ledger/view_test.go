@@ -206,11 +206,9 @@ func TestViewIsOneStateWhileCommitsRun(t *testing.T) {
 			}
 		}
 	}()
-	seen := map[bool]int{}
 	for range 2000 {
 		v := view(t, reader)
 		_, there := v.User("zed")
-		seen[there]++
 		groups := v.GroupsOf("zed")
 		if there && len(groups) != 2 {
 			t.Fatalf("half an account: zed is in %v", groups)
@@ -224,8 +222,5 @@ func TestViewIsOneStateWhileCommitsRun(t *testing.T) {
 	close(stop)
 	if err := <-done; err != nil {
 		t.Fatal(err)
-	}
-	if seen[true] == 0 || seen[false] == 0 {
-		t.Logf("seen: %v", seen)
 	}
 }
