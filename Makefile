@@ -1,0 +1,87 @@
+# make help lists the targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS     := -s -w -X main.version=$(VERSION)
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+# Tests with real parts are heavy: two packages at once keep a small machine responsive.
+PACKAGES    ?= ./...
+GOTEST      := go test -race -p 2 -timeout 20m
+# Each shared part is started once for all packages; the rest, each test starts for itself.
+UP          := go run ./internal/testkit/parts up
+COUNT       := go run ./internal/testkit/testcount
+FUZZTIME    ?= 60s
+STORMTIME   ?= 2m
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build bin/config-server, static
+	@mkdir -p bin
+	CGO_ENABLED=0 go build -trimpath -ldflags='$(LDFLAGS)' -o bin/config-server ./cmd/config-server
+
+.PHONY: demo
+demo: build ## the whole journey on stand-ins: no root, no services
+	./bin/config-server demo
+
+.PHONY: demo-serve
+demo-serve: build ## the same stand-ins, staying up on :8000
+	./bin/config-server demo --serve
+
+.PHONY: deps
+deps: ## install the Debian packages that the tests need (root)
+	@./internal/testkit/install-debian
+
+.PHONY: parts
+parts: ## build etcd, kube-apiserver, kwok and helm once into the cache
+	@./deploy/lab/parts/build.sh etcd kube-apiserver kwok helm
+
+.PHONY: test
+test: deps parts ## all tests with -race on real parts (root)
+	@$(UP) $(COUNT) -- $(GOTEST) -json $(PACKAGES)
+
+.PHONY: test-unit
+test-unit: ## the tests that need neither root nor services
+	@go test -short -race -p 2 -timeout 10m $(PACKAGES)
+
+.PHONY: golden
+golden: deps parts ## replay the recorded answers against the binary on real parts (root)
+	@$(UP) $(COUNT) -quiet -- $(GOTEST) -json -count=1 -run '^TestGolden' ./internal/app/...
+
+.PHONY: bench
+bench: deps parts ## measure create-pod on real parts (root)
+	@$(UP) $(COUNT) -quiet -- go test -json -count=1 -timeout 20m -run '^TestBench' ./internal/app/...
+
+.PHONY: crash
+crash: deps parts ## kill the service at every step and look at what is left (root)
+	@$(UP) $(COUNT) -quiet -- $(GOTEST) -json -count=1 -run '^TestCrash' ./internal/app/...
+
+.PHONY: faults
+faults: deps parts ## every step failing in every way (root)
+	@$(UP) $(COUNT) -quiet -- $(GOTEST) -json -count=1 -run '^TestFaults' ./internal/app/...
+
+.PHONY: storm
+storm: deps parts ## random operations, kills and restarts against a model (root; STORMTIME=2m)
+	@STORMTIME=$(STORMTIME) $(UP) $(COUNT) -quiet -- go test -race -json -count=1 -timeout 0 -run '^TestStorm' ./internal/app/...
+
+.PHONY: fuzz
+fuzz: ## run each fuzz target for FUZZTIME (60s)
+	@./internal/testkit/fuzz-all $(FUZZTIME)
+
+.PHONY: lint
+lint: ## gofmt, vet and staticcheck
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "gofmt: $$unformatted"; exit 1; fi
+	go vet ./...
+	go run $(STATICCHECK) ./...
+
+.PHONY: generate
+generate: ## write docs/CODES.md anew
+	go generate ./internal/farm/...
+
+.PHONY: clean
+clean: ## remove what was built here; the cache of built parts stays
+	rm -rf bin coverage.out
