@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"config-server/internal/config"
+	"config-server/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -41,7 +42,7 @@ func TestManifestsAreTheRecordedOnes(t *testing.T) {
 	for _, name := range valuesNames {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			golden(t, filepath.Join("testdata", "golden", name+".yaml"), []byte(render(t, name, "--kube-version", "1.35.0")))
+			testkit.Golden(t, filepath.Join("testdata", "golden", name+".yaml"), []byte(render(t, name, "--kube-version", "1.35.0")))
 		})
 	}
 }
