@@ -2,10 +2,109 @@ package main
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"config-server/internal/app"
+	"config-server/internal/config"
+	"config-server/internal/demo"
+	"config-server/internal/obs"
 )
 
-func runDemo(_ context.Context, in invocation) int {
-	fmt.Fprintln(in.errors, "config-server demo: being built")
-	return exitFailed
+// demoFlags are what the command line of demo says.
+type demoFlags struct {
+	serve      bool
+	listen     string
+	standIns   string
+	slow       time.Duration
+	readyLimit time.Duration
+	verbose    bool
+}
+
+func parseDemo(in invocation) (demoFlags, error) {
+	var f demoFlags
+	set := flag.NewFlagSet("config-server demo", flag.ContinueOnError)
+	set.SetOutput(in.errors)
+	set.BoolVar(&f.serve, "serve", false, "stay up and print how to call every endpoint, instead of the journey")
+	set.StringVar(&f.listen, "listen", "", "`address` of the service (default 127.0.0.1:8000 with -serve, else any free port)")
+	set.StringVar(&f.standIns, "stand-ins", "", "`address` of admin_be and Prometheus as they are played (default any free port)")
+	set.DurationVar(&f.slow, "slow", 5*time.Second, "time until the pods of users slow* are Ready")
+	set.DurationVar(&f.readyLimit, "ready-timeout", 15*time.Second, "POD_READY_TIMEOUT, which the pods of users never* run into")
+	set.BoolVar(&f.verbose, "v", false, "show the service's log on standard error")
+	if err := set.Parse(in.args); err != nil {
+		return f, err
+	}
+	if set.NArg() > 0 {
+		err := fmt.Errorf("unexpected argument %q", set.Arg(0))
+		fmt.Fprintf(in.errors, "config-server demo: %v\n", err)
+		return f, err
+	}
+	if f.listen == "" && f.serve {
+		f.listen = "127.0.0.1:8000"
+	}
+	if f.listen == "" {
+		f.listen = "127.0.0.1:0"
+	}
+	return f, nil
+}
+
+// runDemo starts the service on stand-ins and takes it through the journey, or leaves it running.
+func runDemo(ctx context.Context, in invocation) int {
+	flags, err := parseDemo(in)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return exitOK
+	case err != nil:
+		return exitUsage
+	}
+	if err := playDemo(ctx, in, flags); err != nil {
+		fmt.Fprintf(in.errors, "\nconfig-server demo: %v\n", err)
+		return exitFailed
+	}
+	return exitOK
+}
+
+func playDemo(ctx context.Context, in invocation, flags demoFlags) (err error) {
+	around, err := demo.Start(demo.Options{
+		StandIns: flags.standIns, Slow: flags.slow, ReadyLimit: flags.readyLimit, Drift: flags.serve,
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, around.Close()) }()
+
+	c, err := config.Load(append(around.Environ(), "LISTEN_ADDR="+flags.listen))
+	if err != nil {
+		return fmt.Errorf("the demo's configuration is wrong: %w", err)
+	}
+	var logs io.Writer = io.Discard
+	if flags.verbose {
+		logs = in.errors
+	}
+	service, err := app.New(app.Options{
+		Config: c, Log: obs.NewLogger(logs, slog.LevelInfo), Build: build(), Cluster: around.Cluster,
+	})
+	if err != nil {
+		return fmt.Errorf("start the service: %w", err)
+	}
+	running, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- service.Run(running) }()
+	defer func() {
+		stop()
+		err = errors.Join(err, <-ended)
+	}()
+
+	url := "http://" + service.Addr().String()
+	if flags.serve {
+		around.Guide(in.out, url)
+		<-ctx.Done()
+		return nil
+	}
+	fmt.Fprintf(in.out, "config-server %s on stand-ins in this process, at %s\n", build().Version, url)
+	return demo.Journey(ctx, demo.Tour{URL: url, Around: around, Out: in.out})
 }

@@ -80,11 +80,11 @@ func (a *apiServer) react(action k8stesting.Action) (bool, runtime.Object, error
 	}
 	switch action := action.(type) {
 	case k8stesting.CreateActionImpl:
-		return answer(a.store.create(kind, withNamespace(action.GetObject(), action.GetNamespace()), checkOf(kind)))
+		return reply(a.store.create(kind, withNamespace(action.GetObject(), action.GetNamespace()), checkOf(kind)))
 	case k8stesting.UpdateActionImpl:
-		return answer(a.store.update(kind, withNamespace(action.GetObject(), action.GetNamespace())))
+		return reply(a.store.update(kind, withNamespace(action.GetObject(), action.GetNamespace())))
 	case k8stesting.GetActionImpl:
-		return answer(a.store.get(place{kind, action.GetNamespace(), action.GetName()}))
+		return reply(a.store.get(place{kind, action.GetNamespace(), action.GetName()}))
 	case k8stesting.DeleteActionImpl:
 		at := place{kind, action.GetNamespace(), action.GetName()}
 		return true, nil, a.store.remove(at, action.GetDeleteOptions(), a.grace(at))
@@ -96,7 +96,7 @@ func (a *apiServer) react(action k8stesting.Action) (bool, runtime.Object, error
 	return true, nil, apierrors.NewMethodNotSupported(action.GetResource().GroupResource(), action.GetVerb())
 }
 
-func answer(kept object, err error) (bool, runtime.Object, error) {
+func reply(kept object, err error) (bool, runtime.Object, error) {
 	if err != nil {
 		return true, nil, err
 	}
