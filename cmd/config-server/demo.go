@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"time"
 
 	"config-server/internal/app"
@@ -81,9 +82,14 @@ func playDemo(ctx context.Context, in invocation, flags demoFlags) (err error) {
 	if err != nil {
 		return fmt.Errorf("the demo's configuration is wrong: %w", err)
 	}
-	var logs io.Writer = io.Discard
+	file, err := os.Create(around.LogPath())
+	if err != nil {
+		return fmt.Errorf("make the log: %w", err)
+	}
+	defer file.Close()
+	var logs io.Writer = file
 	if flags.verbose {
-		logs = in.errors
+		logs = io.MultiWriter(file, in.errors)
 	}
 	service, err := app.New(app.Options{
 		Config: c, Log: obs.NewLogger(logs, slog.LevelInfo), Build: build(), Cluster: around.Cluster,
@@ -106,5 +112,21 @@ func playDemo(ctx context.Context, in invocation, flags demoFlags) (err error) {
 		return nil
 	}
 	fmt.Fprintf(in.out, "config-server %s on stand-ins in this process, at %s\n", build().Version, url)
-	return demo.Journey(ctx, demo.Tour{URL: url, Around: around, Out: in.out})
+	err = demo.Journey(ctx, demo.Tour{URL: url, Around: around, Out: in.out})
+	if err != nil && !flags.verbose {
+		printLog(in.errors, around.LogPath())
+	}
+	return err
+}
+
+// maxLogShown is how much of the log's end is printed after a failure, in bytes.
+const maxLogShown = 8 << 10
+
+// printLog shows the end of the service's log, because the file goes with the demo.
+func printLog(out io.Writer, path string) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return
+	}
+	fmt.Fprintf(out, "\nThe end of the service's log:\n%s", text[max(0, len(text)-maxLogShown):])
 }

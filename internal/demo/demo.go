@@ -55,6 +55,9 @@ type Surroundings struct {
 	web     *http.Server
 	webAddr string
 	serving sync.WaitGroup
+
+	mu      sync.Mutex
+	cluster *cluster.Cluster // the last that Cluster made
 }
 
 // Start makes a temporary folder and begins every stand-in. The error names the one that this
@@ -141,8 +144,27 @@ func (s *Surroundings) Environ() []string {
 // service takes one.
 func (s *Surroundings) Cluster(opts cluster.Options) *cluster.Cluster {
 	opts.Exec = s.kubelet.exec
-	return cluster.New(s.api.client, opts)
+	made := cluster.New(s.api.client, opts)
+	s.mu.Lock()
+	s.cluster = made
+	s.mu.Unlock()
+	return made
 }
+
+// WaitSynced waits until the service's view of the cluster stands, or ctx is done. Nothing needs
+// it but a tour whose ports are foretold: before that, a port that somebody else has is found out
+// by trying it.
+func (s *Surroundings) WaitSynced(ctx context.Context) {
+	s.mu.Lock()
+	made := s.cluster
+	s.mu.Unlock()
+	if made != nil {
+		made.WaitSynced(ctx)
+	}
+}
+
+// LogPath is a file for the service's log that goes with the folder.
+func (s *Surroundings) LogPath() string { return s.path("service.log") }
 
 // Address is the host and port at which admin_be and Prometheus are played.
 func (s *Surroundings) Address() string { return s.webAddr }

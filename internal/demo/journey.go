@@ -52,6 +52,9 @@ func Journey(ctx context.Context, tour Tour) error {
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
 	j := &journey{Tour: tour, client: &http.Client{Transport: transport, Timeout: tour.Timeout}, begin: time.Now()}
+	synced, cancel := context.WithTimeout(ctx, tour.Timeout)
+	tour.Around.WaitSynced(synced)
+	cancel()
 	for _, chapter := range chapters() {
 		fmt.Fprintf(j.Out, "\n%s\n%s\n", chapter.title, strings.Repeat("=", len(chapter.title)))
 		for _, step := range chapter.steps {

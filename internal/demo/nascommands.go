@@ -190,29 +190,30 @@ func splitWords(line string) ([]string, error) {
 	var words []string
 	var word strings.Builder
 	inWord, inQuotes, escaped := false, false, false
-	for _, r := range line {
+	for i := range len(line) { // bytes, because a name need not be UTF-8
+		c := line[i]
 		switch {
 		case escaped:
-			word.WriteRune(r)
+			word.WriteByte(c)
 			escaped = false
-		case inQuotes && r == '\'':
+		case inQuotes && c == '\'':
 			inQuotes = false
 		case inQuotes:
-			word.WriteRune(r)
-		case r == '\'':
+			word.WriteByte(c)
+		case c == '\'':
 			inQuotes, inWord = true, true
-		case r == '\\':
+		case c == '\\':
 			escaped, inWord = true, true
-		case r == ' ':
+		case c == ' ':
 			if inWord {
 				words = append(words, word.String())
 				word.Reset()
 			}
 			inWord = false
-		case strings.ContainsRune("\"$`;&|<>(){}[]*?~#!\n\r\t\x00", r):
-			return nil, fmt.Errorf("syntax error near %q", r)
+		case strings.IndexByte("\"$`;&|<>(){}[]*?~#!\n\r\t\x00", c) >= 0:
+			return nil, fmt.Errorf("syntax error near %q", c)
 		default:
-			word.WriteRune(r)
+			word.WriteByte(c)
 			inWord = true
 		}
 	}

@@ -1,6 +1,9 @@
 package demo
 
-import "net/http"
+import (
+	"fmt"
+	"net/http"
+)
 
 // chapter is a part of the journey.
 type chapter struct {
@@ -105,7 +108,11 @@ func migrateSteps() []step {
 			title: "Ask again after farm6 has become busy",
 			behind: "The save script runs in the old pod, the new pod and its Services are made on farm7, and only then " +
 				"does the old one go. Had anything failed before that, the old workspace would still stand.",
-			before: func(j *journey) { j.Around.SetLoad("farm6", Load{97, 22000, 82}) },
+			before: func(j *journey) {
+				busy := Load{97, 22000, 82}
+				j.Around.SetLoad("farm6", busy)
+				fmt.Fprintf(j.Out, "   Prometheus now tells of farm6: %.0f %% utilised, %.0f MiB used, %.0f degrees.\n", busy.Utilisation, busy.MemoryUsed, busy.Temperature)
+			},
 			method: http.MethodPost, path: "/migrate", body: ask,
 			status: http.StatusOK, says: []string{`"status":"migrated"`, `"from":"farm6"`, `"to":"farm7"`},
 			look: "kim", traces: append(kimAccount(), "on farm7, Ready", "Service", "Service", "Service", "Service"),
