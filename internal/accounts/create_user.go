@@ -94,6 +94,8 @@ type creation struct {
 
 	home  home
 	entry ledger.Entry
+	// reserved: the journal entry is written, or may be.
+	reserved bool
 	// decided: the account lines are written, or will be whatever happens; nothing may be undone.
 	decided bool
 	// leftBehind: an undo failed, so the journal entry has to stay.
@@ -106,7 +108,7 @@ func (c *creation) steps() []saga.Step {
 		{Name: StepCheckHome, Do: c.checkHome},
 		{Name: StepReserveNumbers, Do: c.reserve, Undos: []saga.Undo{{Run: c.undoReserve}}},
 		{Name: string(farm.StepCreateHomeDirectory), Do: c.makeHome, Undos: []saga.Undo{{Key: "homeRemoved", Run: c.undoHome}}},
-		{Name: string(farm.StepCreateKrb5Principal), Do: c.createPrincipal, Undos: []saga.Undo{{Key: "principalRemoved", Run: c.undoPrincipal}}},
+		{Name: string(farm.StepCreateKrb5Principal), Do: c.createPrincipal, Undos: []saga.Undo{{Run: c.undoPrincipal}}},
 		{Name: StepWriteLedger, Do: c.write},
 	}
 }
@@ -156,6 +158,7 @@ func (c *creation) reserve(ctx context.Context) error {
 		tx.PutEntry(c.entry)
 		return nil
 	})
+	c.reserved = err == nil || errors.Is(err, ledger.ErrUnfinished)
 	return failure(err)
 }
 
@@ -308,7 +311,7 @@ func (c *creation) undoPrincipal(ctx context.Context) (bool, error) {
 
 // undoReserve drops the journal entry, unless it is still needed to find what undo left behind.
 func (c *creation) undoReserve(ctx context.Context) (bool, error) {
-	if c.decided || c.leftBehind {
+	if !c.reserved || c.decided || c.leftBehind {
 		return false, nil
 	}
 	return false, c.service.forget(ctx, c.entry.ID)

@@ -2,9 +2,9 @@ package accounts
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"config-server/internal/farm"
 	"config-server/internal/ledger"
@@ -25,22 +25,29 @@ func (s *Service) DeleteUser(ctx context.Context, name string) (Deleted, error) 
 	if err := checkPossible("user", name); err != nil {
 		return Deleted{}, err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.opts.Budget)
-	defer cancel()
 	user := farm.UserName(name)
-	lock, err := s.lockUser(ctx, user)
+	ctx = context.WithoutCancel(ctx)
+	d := &deletion{service: s, user: user, deadline: time.Now().Add(s.opts.Budget)}
+	defer d.end()
+	wait, cancel := d.leaving(ctx, 50)
+	defer cancel()
+	lock, err := s.lockUser(wait, user)
 	if err != nil {
 		return Deleted{}, err
 	}
 	defer lock.Unlock()
 
-	finished, err := s.settleUser(ctx, user)
-	if finished != nil || err != nil {
+	d.lock = lock
+	settle, cancel := d.leaving(ctx, 30)
+	defer cancel()
+	found, err := s.settleUser(settle, user)
+	if found != nil && found.deletion {
 		// An earlier DELETE of this user was cut off; this call is its retry.
-		return s.retriedDeletion(finished, err)
+		return found.answer(err), nil
 	}
-	d := &deletion{service: s, lock: lock, user: user}
-	defer d.end()
+	if err != nil {
+		s.opts.Log.Warn("an earlier creation of the user is still not undone; its journal entry stays", "user", user, "error", err)
+	}
 	if err := saga.Run(ctx, saga.Options{UseCase: "delete-user", Observer: s.opts.Observer}, d.steps()); err != nil {
 		cause := err
 		if failed, ok := saga.AsFailure(err); ok {
@@ -51,24 +58,20 @@ func (s *Service) DeleteUser(ctx context.Context, name string) (Deleted, error) 
 	return Deleted{Warnings: d.warnings}, nil
 }
 
-// retriedDeletion answers a call that found the rest of an earlier deletion.
-func (s *Service) retriedDeletion(finished *leftovers, err error) (Deleted, error) {
-	if finished == nil || !finished.deletion {
-		return Deleted{}, err
-	}
-	if err != nil {
-		finished.warnings = append(finished.warnings, err.Error())
-	}
-	return Deleted{Warnings: finished.warnings}, nil
-}
-
 // deletion is one run of DeleteUser.
 type deletion struct {
 	service  *Service
 	lock     farm.Lock
 	user     farm.UserName
+	deadline time.Time
 	entry    ledger.Entry
 	warnings []string
+}
+
+// leaving bounds a step so that this percentage of the whole budget is left for what comes after it:
+// a part that hangs costs its own step, not the following ones.
+func (d *deletion) leaving(ctx context.Context, percent time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithDeadline(ctx, d.deadline.Add(-d.service.opts.Budget*percent/100))
 }
 
 // The steps after the commit have no undo and do not fail: what they cannot do is a warning.
@@ -83,6 +86,8 @@ func (d *deletion) steps() []saga.Step {
 
 // write takes the account out of all files and leaves the journal entry, in one commit.
 func (d *deletion) write(ctx context.Context) error {
+	ctx, cancel := d.leaving(ctx, 25)
+	defer cancel()
 	if err := stillLocked(d.lock); err != nil {
 		return err
 	}
@@ -134,12 +139,16 @@ func (s *Service) goesWith(view *ledger.View, group farm.Group, account farm.Acc
 }
 
 func (d *deletion) removeHome(ctx context.Context) error {
+	ctx, cancel := d.leaving(ctx, 20)
+	defer cancel()
 	warning, err := d.service.removeOwnHome(ctx, d.user, d.entry.UID)
 	d.warn(warning, err)
 	return nil
 }
 
 func (d *deletion) removePrincipal(ctx context.Context) error {
+	ctx, cancel := d.leaving(ctx, 10)
+	defer cancel()
 	if !d.user.Commandable() {
 		return nil
 	}
@@ -150,6 +159,8 @@ func (d *deletion) removePrincipal(ctx context.Context) error {
 }
 
 func (d *deletion) forget(ctx context.Context) error {
+	ctx, cancel := d.leaving(ctx, 0)
+	defer cancel()
 	if err := d.service.forget(ctx, d.entry.ID); err != nil {
 		d.service.opts.Log.Warn("a finished deletion stays in the journal until recovery", "user", d.user, "error", err)
 	}
@@ -194,7 +205,10 @@ func (s *Service) removeOwnHome(ctx context.Context, user farm.UserName, uid far
 // that the new uid owns, or an empty one that still is root's. If that fails the number is retired,
 // so that whatever lies there never belongs to somebody else.
 func (s *Service) removeMadeHome(ctx context.Context, user farm.UserName, uid farm.ID) (bool, error) {
-	removed, err := s.tryRemoveMadeHome(ctx, user, uid)
+	// A NAS that hangs must leave time for writing down what is left.
+	limited, cancel := context.WithTimeout(ctx, s.opts.UndoLimit/2)
+	defer cancel()
+	removed, err := s.tryRemoveMadeHome(limited, user, uid)
 	if err == nil {
 		return removed, nil
 	}
@@ -202,7 +216,10 @@ func (s *Service) removeMadeHome(ctx context.Context, user farm.UserName, uid fa
 		tx.Retire(ledger.UID, uid, string(user))
 		return nil
 	})
-	return false, errors.Join(fmt.Errorf("remove the home of %s: %w", user, err), retired)
+	if retired != nil {
+		return false, fmt.Errorf("remove the home of %s: %w (and uid %d was not retired: %w)", user, err, uid, retired)
+	}
+	return false, fmt.Errorf("remove the home of %s: %w", user, err)
 }
 
 func (s *Service) tryRemoveMadeHome(ctx context.Context, user farm.UserName, uid farm.ID) (bool, error) {

@@ -80,6 +80,14 @@ type leftovers struct {
 	warnings []string // of that deletion
 }
 
+// answer tells the caller of DELETE what finishing an earlier deletion came to.
+func (l *leftovers) answer(err error) Deleted {
+	if err == nil {
+		return Deleted{Warnings: l.warnings}
+	}
+	return Deleted{Warnings: append(l.warnings, err.Error())}
+}
+
 // leftoverOf finds the journal entry of an earlier, cut off creation of the user.
 func (s *Service) leftoverOf(tx *ledger.Tx, user farm.UserName) string {
 	for _, entry := range tx.Entries() {
