@@ -94,7 +94,8 @@ func FromREST(cfg *rest.Config, opts Options) *Cluster {
 	return New(client, opts)
 }
 
-// New uses a ready client. Commands in containers need Options.Exec then.
+// New uses a ready client; with nil every call returns farm.ErrClientSetup. Commands in containers
+// need Options.Exec.
 func New(client kubernetes.Interface, opts Options) *Cluster {
 	c := &Cluster{
 		namespace: opts.Namespace,
@@ -113,12 +114,14 @@ func New(client kubernetes.Interface, opts Options) *Cluster {
 	if c.backstop == 0 {
 		c.backstop = defaultBackstop
 	}
-	if client != nil {
-		c.nodes = watchNodes(client, c.log)
-		c.services = watchServices(client, c.log)
-		c.pods = watchPods(client, c.namespace, c.log)
-		c.pods.onChange(c.podChanged)
+	if client == nil {
+		c.setupErr = farm.ErrClientSetup
+		return c
 	}
+	c.nodes = watchNodes(client, c.log)
+	c.services = watchServices(client, c.log)
+	c.pods = watchPods(client, c.namespace, c.log)
+	c.pods.onChange(c.podChanged)
 	return c
 }
 

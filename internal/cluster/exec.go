@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/client-go/kubernetes"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/client-go/util/exec"
+	"k8s.io/klog/v2"
 
 	"config-server/internal/farm"
 )
@@ -75,6 +77,8 @@ func remoteExec(client kubernetes.Interface, cfg *rest.Config, namespace string)
 			return farm.ExecResult{}, err
 		}
 		stdout, stderr := &tail{limit: maxOutput}, &tail{limit: maxOutput}
+		// What the library logs of a broken stream is in the error too.
+		ctx = klog.NewContext(ctx, logr.Discard())
 		err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: stdout, Stderr: stderr})
 		result := farm.ExecResult{Stdout: stdout.String(), Stderr: stderr.String()}
 		var exited exec.CodeExitError

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -43,8 +44,9 @@ func newWatched(what string, client kubernetes.Interface, log *slog.Logger, exam
 		},
 		WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 			events, err := from.watch(ctx, opts)
-			// A server that cannot stream its first list refuses that, and a LIST follows at once.
-			if err == nil || opts.SendInitialEvents == nil {
+			// A server that cannot stream its first list refuses that as invalid, and a LIST follows
+			// at once.
+			if opts.SendInitialEvents == nil || !apierrors.IsInvalid(err) {
 				w.note(ctx, err)
 			}
 			return events, err
