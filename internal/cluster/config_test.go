@@ -18,7 +18,7 @@ import (
 
 func TestConnectFindsTheKubeconfig(t *testing.T) {
 	asked := make(chan *http.Request, 1)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked <- r
 		status(403, metav1.StatusReasonForbidden, "no")(w, r)
 	}))
@@ -26,7 +26,7 @@ func TestConnectFindsTheKubeconfig(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	text := `{"apiVersion":"v1","kind":"Config","current-context":"c",
 		"contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],
-		"clusters":[{"name":"c","cluster":{"server":"` + server.URL + `"}}],
+		"clusters":[{"name":"c","cluster":{"server":"` + server.URL + `","insecure-skip-tls-verify":true}}],
 		"users":[{"name":"u","user":{"token":"secret"}}]}`
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
