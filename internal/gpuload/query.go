@@ -1,0 +1,43 @@
+package gpuload
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"config-server/internal/farm"
+)
+
+// The labels of the samples that the query gives: the node, and which of its readings the sample
+// is. A stand-in for Prometheus has to set both.
+const (
+	HostLabel    = "Hostname"
+	ReadingLabel = "reading"
+
+	Utilisation = "util"
+	MemoryUsed  = "fb"
+	Temperature = "temp"
+)
+
+var readings = []struct{ name, metric string }{
+	{Utilisation, "DCGM_FI_DEV_GPU_UTIL"},
+	{MemoryUsed, "DCGM_FI_DEV_FB_USED"},
+	{Temperature, "DCGM_FI_DEV_GPU_TEMP"},
+}
+
+// queryFor asks for the averages of all readings of all nodes in one expression. GPUs whose value
+// is no finite number do not count into the average: one broken GPU must not hide a whole node.
+func queryFor(nodes []farm.NodeName) string {
+	names := make([]string, len(nodes))
+	for i, name := range nodes {
+		names[i] = regexp.QuoteMeta(string(name))
+	}
+	hosts := strconv.Quote(strings.Join(names, "|"))
+	parts := make([]string, len(readings))
+	for i, reading := range readings {
+		parts[i] = fmt.Sprintf(`label_replace(avg by (%s) (%s{%s=~%s} > -Inf < Inf), %q, %q, "", "")`,
+			HostLabel, reading.metric, HostLabel, hosts, ReadingLabel, reading.name)
+	}
+	return strings.Join(parts, " or ")
+}
