@@ -31,9 +31,11 @@ type process struct {
 	name string
 	path string
 	args []string
-	env  []string // added to the environment of this process
-	dir  string
-	log  string // file that receives standard output and error of every run
+	env  []string // added to the environment of this process, or all of it when cleanEnv is set
+	// cleanEnv keeps the environment of this process from the program.
+	cleanEnv bool
+	dir      string
+	log      string // file that receives standard output and error of every run
 	// attr, when set, changes how the process is created (namespaces).
 	attr func(*syscall.SysProcAttr)
 	// ready is asked until it returns nil.
@@ -72,7 +74,10 @@ func (p *process) launch() error {
 	}
 	defer logFile.Close()
 	cmd := exec.Command(p.path, p.args...)
-	cmd.Env = append(os.Environ(), p.env...)
+	if !p.cleanEnv {
+		cmd.Env = os.Environ()
+	}
+	cmd.Env = append(cmd.Env, p.env...)
 	cmd.Dir = p.dir
 	cmd.Stdout, cmd.Stderr = logFile, logFile
 	// Go keeps its threads for the life of the process, so that the death of the parent's thread is
@@ -93,7 +98,7 @@ func (p *process) launch() error {
 func (p *process) waitReady(ctx context.Context) error {
 	return Eventually(ctx, func(ctx context.Context) error {
 		if !p.alive() {
-			return fatal(fmt.Errorf("it has ended: %s", p.exited))
+			return fatal(fmt.Errorf("it has ended: %s", p.ending()))
 		}
 		if p.ready == nil {
 			return nil
@@ -143,6 +148,13 @@ func (p *process) runningPID() int {
 		return 0
 	}
 	return p.pid
+}
+
+// ending tells how the last run ended: "exit status N" or "signal NAME".
+func (p *process) ending() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.exited
 }
 
 // signal sends sig; a program that has ended is no error.
