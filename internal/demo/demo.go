@@ -47,7 +47,7 @@ type Surroundings struct {
 	opts Options
 	dir  string
 
-	nas     *nas
+	nas     *nasServer
 	api     *apiServer
 	kubelet *kubelet
 	users   *userConfigs

@@ -16,9 +16,9 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 )
 
-// nas is an SSH server that knows the NAS's commands and no other, and has no shell. One key may
+// nasServer is an SSH server that knows the NAS's commands and no other, and has no shell. One key may
 // log in: the one that startNAS has written.
-type nas struct {
+type nasServer struct {
 	homes    *homes
 	config   *ssh.ServerConfig
 	listener net.Listener
@@ -30,7 +30,7 @@ type nas struct {
 }
 
 // startNAS serves the folder dir, and writes the private key of its user and its known_hosts line.
-func startNAS(dir, keyPath, knownHostsPath string) (_ *nas, err error) {
+func startNAS(dir, keyPath, knownHostsPath string) (_ *nasServer, err error) {
 	userKey, err := newKey()
 	if err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func startNAS(dir, keyPath, knownHostsPath string) (_ *nas, err error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &nas{open: map[net.Conn]bool{}}
+	n := &nasServer{open: map[net.Conn]bool{}}
 	n.config = &ssh.ServerConfig{PublicKeyCallback: func(who ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
 		if who.User() != nasUser || !bytes.Equal(key.Marshal(), userKey.signer.PublicKey().Marshal()) {
 			return nil, errors.New("unknown key")
@@ -88,9 +88,9 @@ func newKey() (key, error) {
 	return key{signer, pem.EncodeToMemory(block)}, nil
 }
 
-func (n *nas) address() string { return n.listener.Addr().String() }
+func (n *nasServer) address() string { return n.listener.Addr().String() }
 
-func (n *nas) accept() {
+func (n *nasServer) accept() {
 	for {
 		raw, err := n.listener.Accept()
 		if err != nil {
@@ -115,7 +115,7 @@ func (n *nas) accept() {
 }
 
 // close ends every connection and waits for its commands.
-func (n *nas) close() error {
+func (n *nasServer) close() error {
 	n.mu.Lock()
 	n.closed = true
 	err := n.listener.Close()
@@ -127,7 +127,7 @@ func (n *nas) close() error {
 	return errors.Join(err, n.homes.close())
 }
 
-func (n *nas) serve(raw net.Conn) {
+func (n *nasServer) serve(raw net.Conn) {
 	_, channels, requests, err := ssh.NewServerConn(raw, n.config)
 	if err != nil {
 		return
@@ -149,7 +149,7 @@ func (n *nas) serve(raw net.Conn) {
 }
 
 // session runs the one command of a session. A shell, a terminal or a subsystem is refused.
-func (n *nas) session(channel ssh.Channel, requests <-chan *ssh.Request) {
+func (n *nasServer) session(channel ssh.Channel, requests <-chan *ssh.Request) {
 	defer channel.Close()
 	for request := range requests {
 		var asked struct{ Command string }
