@@ -49,13 +49,7 @@ func (s *Service) CreateUser(ctx context.Context, user NewUser) (Created, error)
 		return Created{}, err
 	}
 	defer lock.Unlock()
-	if err := s.opts.Ledger.Look(ctx, func(tx *ledger.Tx) error {
-		_, err := s.planUser(tx, user, s.leftoverOf(tx, name))
-		return err
-	}); err != nil {
-		return Created{}, failure(err)
-	}
-	if _, err := s.settleUser(ctx, name); err != nil {
+	if err := s.checkOnView(ctx, user); err != nil {
 		return Created{}, err
 	}
 	hash, err := hashPassword(user.Password)
@@ -68,6 +62,32 @@ func (s *Service) CreateUser(ctx context.Context, user NewUser) (Created, error)
 		return Created{}, s.createFailed(name, err)
 	}
 	return c.outcome, nil
+}
+
+// checkOnView refuses what can be refused without the ledger's lock, after earlier, cut off calls on
+// the user are settled. The caller holds the user's lock.
+func (s *Service) checkOnView(ctx context.Context, user NewUser) error {
+	if _, err := s.settleUser(ctx, farm.UserName(user.Name)); err != nil {
+		return err
+	}
+	look := func() error {
+		return s.opts.Ledger.Look(ctx, func(tx *ledger.Tx) error {
+			_, err := s.planUser(tx, user, "")
+			return err
+		})
+	}
+	err := look()
+	if err == nil || !s.opts.Ledger.Interrupted() {
+		return failure(err)
+	}
+	// What refuses the user may be on its way out: a commit is waiting for its completion.
+	if err := s.opts.Ledger.Settle(ctx); err != nil {
+		return failure(err)
+	}
+	if _, err := s.settleUser(ctx, farm.UserName(user.Name)); err != nil {
+		return err
+	}
+	return failure(look())
 }
 
 // createFailed tells of a failed creation. That undo failed too is for the operator: the journal

@@ -20,14 +20,19 @@ type Deleted struct {
 // DeleteUser removes an account: its lines, its memberships, the groups that it leaves empty, its
 // sudo policy, then its home if it owns it, and its principal. It runs to its end even if the
 // caller goes away. Kinds of error: Invalid for base accounts and names that cannot exist,
-// NotFound, Internal; after an error nothing is removed.
+// NotFound, Internal. After an error nothing is removed, unless its text says that the change is
+// decided: then Recover ends it.
 func (s *Service) DeleteUser(ctx context.Context, name string) (Deleted, error) {
 	if err := checkPossible("user", name); err != nil {
 		return Deleted{}, err
 	}
 	user := farm.UserName(name)
+	d := &deletion{service: s, user: user, budget: s.opts.Budget}
+	if deadline, ok := ctx.Deadline(); ok {
+		d.budget = min(d.budget, max(0, time.Until(deadline)))
+	}
+	d.deadline = time.Now().Add(d.budget)
 	ctx = context.WithoutCancel(ctx)
-	d := &deletion{service: s, user: user, deadline: time.Now().Add(s.opts.Budget)}
 	defer d.end()
 	wait, cancel := d.leaving(ctx, 50)
 	defer cancel()
@@ -48,14 +53,27 @@ func (s *Service) DeleteUser(ctx context.Context, name string) (Deleted, error) 
 	if err != nil {
 		s.opts.Log.Warn("an earlier creation of the user is still not undone; its journal entry stays", "user", user, "error", err)
 	}
-	if err := saga.Run(ctx, saga.Options{UseCase: "delete-user", Observer: s.opts.Observer}, d.steps()); err != nil {
-		cause := err
-		if failed, ok := saga.AsFailure(err); ok {
-			cause = failed.Err
-		}
-		return Deleted{}, failure(cause)
+	err = saga.Run(ctx, saga.Options{UseCase: "delete-user", Observer: s.opts.Observer}, d.steps())
+	if err == nil {
+		return Deleted{Warnings: d.warnings}, nil
 	}
-	return Deleted{Warnings: d.warnings}, nil
+	return d.failed(settle, err)
+}
+
+// failed answers a deletion that did not come to its end. If the account was not there, that may be
+// because taking the lock completed the commit of an earlier call that was cut off in it.
+func (d *deletion) failed(ctx context.Context, err error) (Deleted, error) {
+	if failed, ok := saga.AsFailure(err); ok {
+		err = failed.Err
+	}
+	told, ok := farm.AsError(err)
+	if !ok || told.Kind != farm.NotFound {
+		return Deleted{}, failure(err)
+	}
+	if found, err := d.service.settleUser(ctx, d.user); found != nil && found.deletion {
+		return found.answer(err), nil
+	}
+	return Deleted{}, told
 }
 
 // deletion is one run of DeleteUser.
@@ -63,6 +81,7 @@ type deletion struct {
 	service  *Service
 	lock     farm.Lock
 	user     farm.UserName
+	budget   time.Duration
 	deadline time.Time
 	entry    ledger.Entry
 	warnings []string
@@ -71,7 +90,7 @@ type deletion struct {
 // leaving bounds a step so that this percentage of the whole budget is left for what comes after it:
 // a part that hangs costs its own step, not the following ones.
 func (d *deletion) leaving(ctx context.Context, percent time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithDeadline(ctx, d.deadline.Add(-d.service.opts.Budget*percent/100))
+	return context.WithDeadline(ctx, d.deadline.Add(-d.budget*percent/100))
 }
 
 // The steps after the commit have no undo and do not fail: what they cannot do is a warning.

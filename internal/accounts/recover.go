@@ -88,16 +88,6 @@ func (l *leftovers) answer(err error) Deleted {
 	return Deleted{Warnings: append(l.warnings, err.Error())}
 }
 
-// leftoverOf finds the journal entry of an earlier, cut off creation of the user.
-func (s *Service) leftoverOf(tx *ledger.Tx, user farm.UserName) string {
-	for _, entry := range tx.Entries() {
-		if entry.User == user && entry.Kind == ledger.Creating {
-			return entry.ID
-		}
-	}
-	return ""
-}
-
 // settleUser finishes or undoes what earlier calls on this user left unfinished. The caller holds
 // the user's lock, so nobody is working on it. It returns nil if there was nothing; an error says
 // that something still is left.

@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"time"
 
 	"config-server/internal/farm"
@@ -159,6 +160,13 @@ func (l *Ledger) Look(ctx context.Context, ask func(tx *Tx) error) error {
 		return err
 	}
 	return ask(tx)
+}
+
+// Interrupted reports whether a commit is decided and not complete: somebody is at it now, or was cut
+// off.
+func (l *Ledger) Interrupted() bool {
+	_, err := os.Lstat(l.path(recordFile))
+	return err == nil
 }
 
 // Settle completes or cleans up what a crashed process left in the middle of a commit. Update does
