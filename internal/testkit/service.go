@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -26,32 +27,35 @@ type ServiceProcess struct {
 	logFrom int64 // where the log of the present run begins
 }
 
-// builtServices holds the binaries by build tag, built once for this process.
+// Build says how the binary is built.
+type Build struct {
+	Tags   string // build tags, separated by commas
+	NoRace bool   // without the race detector, for measurements
+}
+
+// builtServices holds the binaries that this process has built.
 var builtServices = struct {
 	sync.Mutex
-	byTag map[string]string
-}{byTag: make(map[string]string)}
+	paths map[Build]string
+}{paths: make(map[Build]string)}
 
 // Service builds the binary with -race and runs it on a free port of 127.0.0.1 with the environment
 // given; beside it the process sees only PATH, HOME and TMPDIR. It is stopped after the test.
-// BINARY_TAGS, if set, are build tags and are not passed on.
 func Service(t testing.TB, env map[string]string) *ServiceProcess {
 	t.Helper()
-	s := NewService(t, env)
+	s := NewService(t, Build{}, env)
 	s.Start(t)
 	return s
 }
 
-// NewService is Service without the start.
-func NewService(t testing.TB, env map[string]string) *ServiceProcess {
+// NewService is Service of another build, and without the start.
+func NewService(t testing.TB, build Build, env map[string]string) *ServiceProcess {
 	t.Helper()
 	Need(t, "service process", "golang", "go")
-	env = maps.Clone(env)
-	binary, err := ServiceBinary(env["BINARY_TAGS"])
+	binary, err := ServiceBinary(build)
 	if err != nil {
 		t.Fatal(err)
 	}
-	delete(env, "BINARY_TAGS")
 	dir := testPartDir(t, "service")
 	full := map[string]string{
 		"PATH": os.Getenv("PATH"), "HOME": dir, "TMPDIR": dir, "LISTEN_ADDR": "127.0.0.1:0",
@@ -131,12 +135,11 @@ func (s *ServiceProcess) findURL() error {
 	return errors.New("it does not listen yet")
 }
 
-// ServiceBinary builds the binary with -race and the given build tags (separated by commas), once
-// for this process, and returns its path.
-func ServiceBinary(tags string) (string, error) {
+// ServiceBinary builds the binary, once for this process, and returns its path.
+func ServiceBinary(build Build) (string, error) {
 	builtServices.Lock()
 	defer builtServices.Unlock()
-	if path, ok := builtServices.byTag[tags]; ok {
+	if path, ok := builtServices.paths[build]; ok {
 		return path, nil
 	}
 	root, err := moduleRoot()
@@ -148,11 +151,11 @@ func ServiceBinary(tags string) (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "config-server")
-	cmd := exec.Command("go", "build", "-race", "-tags", tags, "-o", path, "./cmd/config-server")
+	cmd := exec.Command("go", "build", "-race="+strconv.FormatBool(!build.NoRace), "-tags", build.Tags, "-o", path, "./cmd/config-server")
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the service: %w\n%s", err, out)
 	}
-	builtServices.byTag[tags] = path
+	builtServices.paths[build] = path
 	return path, nil
 }
