@@ -337,7 +337,7 @@ func TestCreateUserFaults(t *testing.T) {
 		leftHome bool // the home could not be undone
 	}{
 		{"NAS down at the look", func(w *world) { w.nas.faults["owner"] = refused }, farm.StepCreateHomeDirectory, farm.NASSSHFailed, "owner the home of zed", false},
-		{"NAS hangs at the look", func(w *world) { w.nas.faults["owner"] = hangs }, farm.StepCreateHomeDirectory, farm.NASSSHFailed, "deadline", false},
+		{"NAS hangs at the look", func(w *world) { w.nas.faults["owner"] = hangs }, farm.StepCreateHomeDirectory, farm.NASSSHFailed, "context canceled", false},
 		{"look into root's home fails", func(w *world) {
 			w.nas.homes["zed"] = homeDir{empty: true}
 			w.nas.faults["empty"] = refused
@@ -345,7 +345,7 @@ func TestCreateUserFaults(t *testing.T) {
 		{"home refused", func(w *world) { w.nas.faults["make"] = refused }, farm.StepCreateHomeDirectory, farm.NASSSHFailed, "refused", false},
 		{"home half made", func(w *world) { w.nas.faults["make"] = halfDone }, farm.StepCreateHomeDirectory, farm.NASSSHFailed, "half done", false},
 		{"home made, answer lost", func(w *world) { w.nas.faults["make"] = doneLost }, farm.StepCreateHomeDirectory, farm.NASSSHFailed, "answer lost", false},
-		{"home hangs", func(w *world) { w.nas.faults["make"] = hangs }, farm.StepCreateHomeDirectory, farm.NASSSHFailed, "deadline", false},
+		{"home hangs", func(w *world) { w.nas.faults["make"] = hangs }, farm.StepCreateHomeDirectory, farm.NASSSHFailed, "context canceled", false},
 		{"home made, answer lost, undo fails", func(w *world) {
 			w.nas.faults["make"], w.nas.faults["remove"] = doneLost, refused
 		}, farm.StepCreateHomeDirectory, farm.NASSSHFailed, "answer lost", true},
@@ -354,7 +354,7 @@ func TestCreateUserFaults(t *testing.T) {
 		}, farm.StepCreateHomeDirectory, farm.NASSSHFailed, "answer lost", true},
 		{"KDC down", func(w *world) { w.kdc.faults["create"] = refused }, farm.StepCreateKrb5Principal, farm.KDCFailed, "refused", false},
 		{"principal half made", func(w *world) { w.kdc.faults["create"] = halfDone }, farm.StepCreateKrb5Principal, farm.KDCFailed, "half done", false},
-		{"KDC hangs", func(w *world) { w.kdc.faults["create"] = hangs }, farm.StepCreateKrb5Principal, farm.KDCFailed, "deadline", false},
+		{"KDC hangs", func(w *world) { w.kdc.faults["create"] = hangs }, farm.StepCreateKrb5Principal, farm.KDCFailed, "context canceled", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -362,8 +362,11 @@ func TestCreateUserFaults(t *testing.T) {
 			test.arrange(w)
 			before := w.files(t)
 			homesBefore := len(w.nas.homes)
-			s := w.service(func(_ *ledger.Options, o *Options) { o.Budget, o.UndoLimit = 200*time.Millisecond, 2*time.Second })
-			_, err := s.CreateUser(t.Context(), newUser("zed", farm.GroupRef{Name: "fresh", GID: 20050}))
+			// Whoever calls a part that hangs gives up at once; an undo that hangs costs half its limit.
+			ctx, giveUp := context.WithCancel(t.Context())
+			w.nas.hung, w.kdc.hung = giveUp, giveUp
+			s := w.service(func(_ *ledger.Options, o *Options) { o.UndoLimit = 4 * time.Second })
+			_, err := s.CreateUser(ctx, newUser("zed", farm.GroupRef{Name: "fresh", GID: 20050}))
 			wantError(t, err, farm.Internal, test.text)
 			if told, _ := farm.AsError(err); told != nil && (told.Step != test.step || told.Code != test.code) {
 				t.Errorf("%s %s, want %s %s", told.Step, told.Code, test.step, test.code)

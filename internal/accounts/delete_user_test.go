@@ -126,7 +126,7 @@ func TestDeleteUserAndTheHome(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			test.arrange(w)
-			s := w.service(func(_ *ledger.Options, o *Options) { o.Budget = 300 * time.Millisecond })
+			s := w.service(func(_ *ledger.Options, o *Options) { o.Budget = 4 * time.Second })
 			got, err := s.DeleteUser(t.Context(), test.user)
 			if err != nil {
 				t.Fatal(err)

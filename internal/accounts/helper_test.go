@@ -29,6 +29,7 @@ type nas struct {
 	// faults are used up by call: "make", "remove", "owner", "empty".
 	faults map[string]fault
 	point  func(string)
+	hung   func() // called when a call begins to hang
 }
 
 type homeDir struct {
@@ -47,7 +48,7 @@ const (
 )
 
 func newNAS() *nas {
-	return &nas{homes: map[farm.UserName]homeDir{}, faults: map[string]fault{}, point: func(string) {}}
+	return &nas{homes: map[farm.UserName]homeDir{}, faults: map[string]fault{}, point: func(string) {}, hung: func() {}}
 }
 
 func (n *nas) call(ctx context.Context, op string, user farm.UserName, half, whole func()) error {
@@ -57,6 +58,7 @@ func (n *nas) call(ctx context.Context, op string, user farm.UserName, half, who
 	fault := n.faults[op]
 	n.mu.Unlock()
 	if fault == hangs {
+		n.hung()
 		<-ctx.Done()
 		return fmt.Errorf("%s the home of %s: %w", op, user, ctx.Err())
 	}
@@ -133,10 +135,11 @@ type kdc struct {
 	principals map[farm.UserName]bool
 	faults     map[string]fault // "create", "remove"
 	point      func(string)
+	hung       func()
 }
 
 func newKDC() *kdc {
-	return &kdc{principals: map[farm.UserName]bool{}, faults: map[string]fault{}, point: func(string) {}}
+	return &kdc{principals: map[farm.UserName]bool{}, faults: map[string]fault{}, point: func(string) {}, hung: func() {}}
 }
 
 func (k *kdc) call(ctx context.Context, op string, user farm.UserName, do func()) error {
@@ -148,6 +151,7 @@ func (k *kdc) call(ctx context.Context, op string, user farm.UserName, do func()
 	}
 	k.mu.Unlock()
 	if fault == hangs {
+		k.hung()
 		<-ctx.Done()
 		return fmt.Errorf("%s principal %s: %w", op, user, ctx.Err())
 	}

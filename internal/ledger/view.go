@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"slices"
+	"strings"
 	"sync"
 
 	"config-server/internal/farm"
@@ -36,7 +37,8 @@ type groupIndex struct {
 }
 
 func indexPasswd(text string) *passwdIndex {
-	x := &passwdIndex{text: text, byName: map[farm.UserName]int{}}
+	n := strings.Count(text, "\n") + 1
+	x := &passwdIndex{text: text, users: make([]farm.Account, 0, n), byName: make(map[farm.UserName]int, n)}
 	for line := range lines(text) {
 		account, ok := parseAccount(line)
 		if !ok {
@@ -52,7 +54,11 @@ func indexPasswd(text string) *passwdIndex {
 }
 
 func indexGroup(text string) *groupIndex {
-	x := &groupIndex{text: text, byName: map[farm.GroupName]int{}, byGID: map[farm.ID]int{}}
+	n := strings.Count(text, "\n") + 1
+	x := &groupIndex{
+		text: text, groups: make([]farm.Group, 0, n),
+		byName: make(map[farm.GroupName]int, n), byGID: make(map[farm.ID]int, n),
+	}
 	for line := range lines(text) {
 		group, ok := parseGroup(line)
 		if !ok {
