@@ -78,8 +78,9 @@ type Options struct {
 // api is the handler's state: the options with their defaults.
 type api struct {
 	Options
-	ready *readiness
-	docs  *documentation
+	ready  *readiness
+	docs   *documentation
+	routes chi.Routes
 }
 
 // New builds the handler of the whole service. The server around it should bound the time for a
@@ -93,8 +94,10 @@ func New(opts Options) http.Handler {
 	r := chi.NewRouter()
 	r.Use(takeRequestID, a.logAccess, a.measure, a.recoverPanic, a.limitBody, a.requireToken, a.refuseWhenDraining, middleware.GetHead)
 	r.NotFound(a.handle(a.unknownRoute))
-	r.MethodNotAllowed(a.handle(a.unknownMethod(r)))
+	r.MethodNotAllowed(a.handle(a.unknownMethod))
+	a.routes = r
 
+	r.Get(pathHealth, answerHealth) // for its place among the routes; health answers before them
 	r.Get(pathReady, a.readyz)
 	r.Method(http.MethodGet, pathMetrics, a.Metrics.Handler())
 	a.docs.mount(r)
@@ -124,7 +127,7 @@ func (a *api) mountAccounts(r chi.Router) {
 	// missing page: callers read 404 on DELETE as "already gone".
 	r.Get("/accounts/users/*", a.handle(a.badPathName))
 	r.Delete("/accounts/users/*", a.handle(a.badPathName))
-	r.Put("/accounts/users/*", a.handle(a.badJoinPath))
+	r.Put(patternBadJoin, a.handle(a.badJoinPath))
 	r.Delete("/accounts/groups/*", a.handle(a.badPathName))
 }
 

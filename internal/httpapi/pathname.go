@@ -40,5 +40,5 @@ func (a *api) badJoinPath(w http.ResponseWriter, r *http.Request) error {
 	if strings.HasSuffix(rest, "/groups") || rest == "groups" {
 		return a.badPathName(w, r)
 	}
-	return a.wrongMethod(r)
+	return a.unknownMethod(w, r)
 }

@@ -20,7 +20,7 @@ type fields map[string]json.RawMessage
 
 // read takes the request's body as a JSON object, whatever its Content-Type says. Anything else,
 // text behind the object or text that is no UTF-8 is farm.Invalid; a body over the limit is
-// farm.TooLarge. It bounds the time in which the body must arrive.
+// farm.TooLarge.
 func (a *api) read(w http.ResponseWriter, r *http.Request) (fields, error) {
 	raw, err := a.readAll(w, r)
 	if err != nil {
@@ -40,12 +40,11 @@ func (a *api) read(w http.ResponseWriter, r *http.Request) (fields, error) {
 
 // readAll reads to the end of the body: only then does net/http watch whether the caller goes away.
 func (a *api) readAll(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	control := http.NewResponseController(w)
-	// A recorder in tests has no deadlines; a real connection has.
-	_ = control.SetReadDeadline(time.Now().Add(a.BodyWait))
 	raw, err := io.ReadAll(r.Body)
-	_ = control.SetReadDeadline(time.Time{})
 	if err == nil {
+		// What follows may take longer than the body might have. After a failure the limit stays:
+		// net/http reads on behind the answer, and must not wait there for ever.
+		setReadDeadline(w, time.Time{})
 		return raw, nil
 	}
 	var tooLarge *http.MaxBytesError

@@ -18,28 +18,23 @@ func (a *api) unknownRoute(http.ResponseWriter, *http.Request) error {
 }
 
 // unknownMethod answers 405 as JSON and names the methods of the route.
-func (a *api) unknownMethod(routes chi.Routes) func(http.ResponseWriter, *http.Request) error {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		path := r.URL.RawPath
-		if path == "" {
-			path = r.URL.Path
-		}
-		var allowed []string
-		for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete} {
-			if routes.Match(chi.NewRouteContext(), method, path) {
-				allowed = append(allowed, method)
-			}
-		}
-		if path == pathHealth {
-			allowed = []string{http.MethodGet}
-		}
-		w.Header().Set("Allow", strings.Join(allowed, ", "))
-		return a.wrongMethod(r)
+func (a *api) unknownMethod(w http.ResponseWriter, r *http.Request) error {
+	path := r.URL.RawPath
+	if path == "" {
+		path = r.URL.Path
 	}
-}
-
-func (a *api) wrongMethod(*http.Request) error {
+	var allowed []string
+	for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete} {
+		pattern := a.routes.Find(chi.NewRouteContext(), method, path)
+		if pattern != "" && (method != http.MethodPut || pattern != patternBadJoin) {
+			allowed = append(allowed, method)
+		}
+	}
+	w.Header().Set("Allow", strings.Join(allowed, ", "))
 	e := farm.Errorf(farm.Invalid, "method not allowed")
 	e.Cause = methodError{errMethod}
 	return e
 }
+
+// patternBadJoin catches what is below /accounts/users/ and no {name}/groups; PUT is no method there.
+const patternBadJoin = "/accounts/users/*"
