@@ -3,7 +3,7 @@ package database
 import (
 	"context"
 	"database/sql"
-	"errors"
+	"database/sql/driver"
 	"fmt"
 	"io/fs"
 	"time"
@@ -56,23 +56,33 @@ func (db *DB) Ready(ctx context.Context) error {
 }
 
 // Migrate brings the tables up to the newest version, one process at a time. A table that was made
-// by hand keeps its rows and columns; only keys are added. It is safe to repeat. The error names
-// what stands in the way, such as two rows with the same node port or a missing column.
+// by hand keeps its rows and columns; only keys are added. It is safe to repeat, also after a crash
+// in its midst. The error names what stands in the way, such as two rows with the same node port or
+// a missing column.
 func (db *DB) Migrate(ctx context.Context) error {
-	unlock, err := db.lockFile(ctx)
-	if err != nil {
+	if err := db.migrate(ctx); err != nil {
 		return fmt.Errorf("prepare %s: %w", db.object, err)
+	}
+	return nil
+}
+
+func (db *DB) migrate(ctx context.Context) error {
+	lock := db.lockServer
+	if db.dialect == SQLite {
+		lock = db.lockFile
+	}
+	unlock, err := lock(ctx)
+	if err != nil {
+		return err
 	}
 	defer unlock()
 	provider, err := db.provider()
 	if err != nil {
-		return fmt.Errorf("prepare %s: %w", db.object, err)
+		return err
 	}
-	// Closing the provider would close the pool.
-	if _, err := provider.Up(ctx); err != nil {
-		return fmt.Errorf("prepare %s: %w", db.object, err)
-	}
-	return nil
+	// The provider is not closed, because that would close the pool.
+	_, err = provider.Up(ctx)
+	return err
 }
 
 func (db *DB) provider() (*goose.Provider, error) {
@@ -80,21 +90,17 @@ func (db *DB) provider() (*goose.Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	if db.dialect == SQLite {
-		return goose.NewProvider(goosedb.DialectSQLite3, db.write, files,
-			goose.WithDisableGlobalRegistry(true), goose.WithTableName(versionTable))
+	dialect := goosedb.DialectSQLite3
+	options := []goose.ProviderOption{goose.WithDisableGlobalRegistry(true), goose.WithTableName(versionTable)}
+	if db.dialect == MySQL {
+		dialect = goosedb.DialectMySQL
+		options = append(options, goose.WithGoMigrations(goose.NewGoMigration(2, &goose.GoFunc{RunTx: adopt}, nil)))
 	}
-	return goose.NewProvider(goosedb.DialectMySQL, db.write, files,
-		goose.WithDisableGlobalRegistry(true), goose.WithTableName(versionTable),
-		goose.WithSessionLocker(sessionLock{name: db.LockName(migrateLock)}),
-		goose.WithGoMigrations(goose.NewGoMigration(2, &goose.GoFunc{RunTx: adopt}, nil)))
+	return goose.NewProvider(dialect, db.write, files, options...)
 }
 
-// lockFile keeps two processes from migrating one SQLite file at once. On MySQL a named lock does.
+// lockFile keeps two processes from migrating one SQLite file at once.
 func (db *DB) lockFile(ctx context.Context) (unlock func(), err error) {
-	if db.dialect != SQLite {
-		return func() {}, nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, migrateLockWait)
 	defer cancel()
 	lock := flock.New(db.file+".lock", flock.SetPermissions(0o600))
@@ -104,30 +110,58 @@ func (db *DB) lockFile(ctx context.Context) (unlock func(), err error) {
 	return func() { _ = lock.Unlock() }, nil
 }
 
-// sessionLock is a named lock on the connection that migrates.
-type sessionLock struct{ name string }
+// lockServer keeps two replicas from migrating one MySQL database at once, by a named lock on a
+// connection of its own, and makes the table of versions. goose would make that table before it
+// takes any lock, and in two statements of which a crash may let only the first happen: from then
+// on it would refuse to do anything.
+func (db *DB) lockServer(ctx context.Context) (unlock func(), err error) {
+	conn, err := db.LockConn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	unlock = func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), db.opts.queryTimeout)
+		defer cancel()
+		var released sql.NullInt64
+		if err := conn.QueryRowContext(ctx, "SELECT RELEASE_LOCK(?)", db.LockName(migrateLock)).Scan(&released); err != nil {
+			// A connection that is not used again gives the lock up too.
+			_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+		}
+		_ = conn.Close()
+	}
+	if err := lockMigrations(ctx, conn, db.LockName(migrateLock)); err != nil {
+		unlock()
+		return nil, fmt.Errorf("lock migrations: %w", err)
+	}
+	for _, statement := range []string{
+		`CREATE TABLE IF NOT EXISTS config_server_migrations (
+			id         BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY,
+			version_id BIGINT          NOT NULL,
+			is_applied BOOLEAN         NOT NULL,
+			tstamp     DATETIME        NULL DEFAULT CURRENT_TIMESTAMP
+		) ENGINE = InnoDB`,
+		`INSERT INTO config_server_migrations (version_id, is_applied)
+			SELECT 0, TRUE FROM DUAL WHERE NOT EXISTS (SELECT 1 FROM config_server_migrations WHERE version_id = 0)`,
+	} {
+		if _, err := conn.ExecContext(ctx, statement); err != nil {
+			unlock()
+			return nil, fmt.Errorf("make table %s: %w", versionTable, err)
+		}
+	}
+	return unlock, nil
+}
 
-// SessionLock waits until no other replica migrates.
-func (l sessionLock) SessionLock(ctx context.Context, conn *sql.Conn) error {
+func lockMigrations(ctx context.Context, conn *sql.Conn, name string) error {
 	deadline := time.Now().Add(migrateLockWait)
 	for time.Now().Before(deadline) {
 		var got sql.NullInt64
 		// Short waits, so that no answer is later than the connection's read limit.
-		if err := conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, 1)", l.name).Scan(&got); err != nil {
-			return fmt.Errorf("lock migrations: %w", err)
+		if err := conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, 1)", name).Scan(&got); err != nil {
+			return err
 		}
 		if got.Int64 == 1 {
 			return nil
 		}
 	}
-	return errors.New("lock migrations: another instance holds the lock")
-}
-
-// SessionUnlock lets the next replica migrate.
-func (l sessionLock) SessionUnlock(ctx context.Context, conn *sql.Conn) error {
-	var released sql.NullInt64
-	if err := conn.QueryRowContext(ctx, "SELECT RELEASE_LOCK(?)", l.name).Scan(&released); err != nil {
-		return fmt.Errorf("unlock migrations: %w", err)
-	}
-	return nil
+	return fmt.Errorf("another instance has held it for %s", migrateLockWait)
 }

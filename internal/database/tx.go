@@ -148,6 +148,10 @@ func (db *DB) attempt(ctx context.Context, run func(ctx context.Context) error) 
 	limited, cancel := context.WithTimeout(ctx, db.opts.queryTimeout)
 	defer cancel()
 	err := run(limited)
+	if err != nil && ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
+		// database/sql rolls back behind our back then and says only that the transaction is over.
+		return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+	}
 	if err != nil && ctx.Err() == nil && limited.Err() != nil {
 		return fmt.Errorf("%w (%s, %s): %w", ErrNoAnswer, db.object, db.opts.queryTimeout, err)
 	}
