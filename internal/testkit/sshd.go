@@ -139,6 +139,10 @@ func prepareSSHD(dir string, options SSHDOptions) (*SSHDServer, error) {
 		return nil, err
 	}
 	top, rest, _ := strings.Cut(strings.TrimPrefix(path.Clean(options.Share), "/"), "/")
+	// The share is mounted on its first folder, and hides what is there from the server.
+	if entries, err := os.ReadDir("/" + top); err == nil && len(entries) > 0 {
+		return nil, fmt.Errorf("share %s: the machine has something in /%s already", options.Share, top)
+	}
 	s := &SSHDServer{
 		Host: "127.0.0.1", Port: ports[0], User: options.User, Share: options.Share,
 		KeyPath: filepath.Join(dir, "client_key"), KnownHosts: filepath.Join(dir, "known_hosts"),

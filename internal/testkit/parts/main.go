@@ -17,6 +17,9 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
+	"runtime"
+	"syscall"
 
 	"config-server/internal/testkit"
 	"config-server/internal/testkit/kubelet"
@@ -45,8 +48,16 @@ func serveKubelet(address, certificate, key, folder string) error {
 	return http.ListenAndServeTLS(address, certificate, key, &kubelet.Server{Folder: folder})
 }
 
-// up runs command with shared parts.
+// up runs command with shared parts. A signal to end reaches the command with all its children, and
+// the parts end after it.
 func up(command []string) int {
+	// go run, which starts this command, passes no signal on; its end is what is noticed.
+	if err := dieWithParent(syscall.SIGTERM); err != nil {
+		log.Print(err)
+		return 1
+	}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	set, err := testkit.StartSet(log.Printf)
 	if err != nil {
 		log.Print(err)
@@ -56,7 +67,21 @@ func up(command []string) int {
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Env = append(os.Environ(), testkit.SharedEnv+"="+set.File)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	err = cmd.Run()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		log.Printf("run %s: %v", command[0], err)
+		return 1
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case err = <-ended:
+	case sig := <-signals:
+		log.Printf("ending: %s", sig)
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
+		<-ended
+		return 1
+	}
 	var exit *exec.ExitError
 	switch {
 	case err == nil:
@@ -66,4 +91,14 @@ func up(command []string) int {
 	}
 	log.Printf("run %s: %v", command[0], err)
 	return 1
+}
+
+// dieWithParent asks for sig when the parent of this process ends.
+func dieWithParent(sig syscall.Signal) error {
+	// The wish belongs to a thread; main keeps this one.
+	runtime.LockOSThread()
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, syscall.PR_SET_PDEATHSIG, uintptr(sig), 0); errno != 0 {
+		return fmt.Errorf("follow the parent's end: %w", errno)
+	}
+	return nil
 }

@@ -63,20 +63,20 @@ func run(args []string) int {
 	readErr := t.read(out, os.Stdout)
 	err = errors.Join(readErr, cmd.Wait())
 	fmt.Printf("%d passed, %d failed, %d skipped in %d packages (%s)\n", t.passed, t.failed, t.skipped, t.packages, time.Since(began).Round(time.Second))
-	return t.verdict(err)
+	return t.verdict(err, os.Stdout)
 }
 
 // verdict tells what went wrong, and returns the exit status.
-func (t *tally) verdict(err error) int {
+func (t *tally) verdict(err error, out io.Writer) int {
 	for _, name := range t.skips {
-		fmt.Printf("skipped, which this run does not allow: %s\n", name)
+		fmt.Fprintf(out, "skipped, which this run does not allow: %s\n", name)
 	}
 	switch {
 	case err != nil:
-		fmt.Printf("the tests ended badly: %v\n", err)
+		fmt.Fprintf(out, "the tests ended badly: %v\n", err)
 	case t.failed > 0, t.skipped > 0:
 	case t.passed == 0:
-		fmt.Println("no test ran")
+		fmt.Fprintln(out, "no test ran")
 	default:
 		return 0
 	}
