@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -105,12 +106,15 @@ func warning(reason, message string, age time.Duration) *corev1.Event {
 	}
 }
 
-// started is a Cluster on client-go's stand-in, with its watches running.
+// started is a Cluster on client-go's stand-in, with its watches running. It works inside
+// synctest.Test only: the stand-in loses what happens between its list and its watch, and only
+// there is it known that the watch has begun.
 func started(t *testing.T, objects ...runtime.Object) (*Cluster, *fake.Clientset) {
 	t.Helper()
 	client := fake.NewClientset(objects...)
 	c := New(client, Options{Namespace: namespace, Log: slog.New(slog.DiscardHandler)})
 	start(t, c)
+	synctest.Wait()
 	return c, client
 }
 

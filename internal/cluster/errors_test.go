@@ -50,10 +50,12 @@ func TestErrorsTellWhatTheServerSaid(t *testing.T) {
 		reason string
 		body   string // a part of it
 	}{
-		"forbidden":      {status(403, metav1.StatusReasonForbidden, "pods is forbidden"), 403, "Forbidden", `"message":"pods is forbidden"`},
-		"invalid":        {status(422, metav1.StatusReasonInvalid, "spec is wrong"), 422, "Invalid", `"code":422`},
-		"internal":       {status(500, metav1.StatusReasonInternalError, "etcd is away"), 500, "InternalError", `"kind":"Status"`},
-		"not JSON":       {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>bad gateway</html>", 502) }, 502, "InternalError", "502"},
+		"forbidden": {status(403, metav1.StatusReasonForbidden, "pods is forbidden"), 403, "Forbidden", `"message":"pods is forbidden"`},
+		"invalid":   {status(422, metav1.StatusReasonInvalid, "spec is wrong"), 422, "Invalid", `"code":422`},
+		"internal":  {status(500, metav1.StatusReasonInternalError, "etcd is away"), 500, "InternalError", `"kind":"Status"`},
+		"not JSON": {func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "<html>bad gateway</html>", http.StatusBadGateway)
+		}, 502, "InternalError", "502"},
 		"a huge message": {status(500, metav1.StatusReasonInternalError, strings.Repeat("가", 3*maxBody)), 500, "InternalError", "가"},
 	} {
 		t.Run(name, func(t *testing.T) {

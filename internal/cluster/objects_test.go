@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -68,18 +69,20 @@ func TestNodes(t *testing.T) {
 	t.Parallel()
 	t.Run("from the watch, without a call", func(t *testing.T) {
 		t.Parallel()
-		c, client := started(t, farmNodes()...)
-		client.ClearActions()
-		got, err := c.Nodes(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(wantNodes(), got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
-		if actions := client.Actions(); len(actions) != 0 {
-			t.Errorf("calls: %v", actions)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			c, client := started(t, farmNodes()...)
+			client.ClearActions()
+			got, err := c.Nodes(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(wantNodes(), got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if actions := client.Actions(); len(actions) != 0 {
+				t.Errorf("calls: %v", actions)
+			}
+		})
 	})
 	t.Run("from the API server before the watch", func(t *testing.T) {
 		t.Parallel()
@@ -249,28 +252,28 @@ func TestDeleteServicesOf(t *testing.T) {
 
 func TestTakenPorts(t *testing.T) {
 	t.Parallel()
-	foreign := service("web", "uid-w", func(s *corev1.Service) {
-		s.Namespace, s.Labels = "default", nil
-		s.Spec.Ports = []corev1.ServicePort{{NodePort: 30007}, {NodePort: 30008}, {Port: 80}}
-		s.Spec.HealthCheckNodePort = 30009
-	})
-	c, client := started(t, foreign, service("a", "uid-a"), service("b", "uid-b", func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 0 }))
-	want := map[int]bool{30000: true, 30007: true, 30008: true, 30009: true}
-	got, known := c.TakenPorts()
-	if diff := cmp.Diff(want, got); diff != "" || !known {
-		t.Errorf("known %v (-want +got):\n%s", known, diff)
-	}
-	if err := client.CoreV1().Services("default").Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for len(got) != 1 && ctx.Err() == nil {
+	synctest.Test(t, func(t *testing.T) {
+		foreign := service("web", "uid-w", func(s *corev1.Service) {
+			s.Namespace, s.Labels = "default", nil
+			s.Spec.Ports = []corev1.ServicePort{{NodePort: 30007}, {NodePort: 30008}, {Port: 80}}
+			s.Spec.HealthCheckNodePort = 30009
+		})
+		unbound := service("b", "uid-b", func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 0 })
+		c, client := started(t, foreign, service("a", "uid-a"), unbound)
+		want := map[int]bool{30000: true, 30007: true, 30008: true, 30009: true}
+		got, known := c.TakenPorts()
+		if diff := cmp.Diff(want, got); diff != "" || !known {
+			t.Errorf("known %v (-want +got):\n%s", known, diff)
+		}
+		if err := client.CoreV1().Services("default").Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
 		got, known = c.TakenPorts()
-	}
-	if diff := cmp.Diff(map[int]bool{30000: true}, got); diff != "" || !known {
-		t.Errorf("after the deletion, known %v (-want +got):\n%s", known, diff)
-	}
+		if diff := cmp.Diff(map[int]bool{30000: true}, got); diff != "" || !known {
+			t.Errorf("after the deletion, known %v (-want +got):\n%s", known, diff)
+		}
+	})
 }
 
 func TestLastWarnings(t *testing.T) {

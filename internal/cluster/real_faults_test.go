@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/util/httpstream"
+	"k8s.io/streaming/pkg/httpstream"
 
 	"config-server/internal/farm"
 	"config-server/internal/testkit"
@@ -113,11 +113,15 @@ func TestRealServerThatHangs(t *testing.T) {
 	f := ownCluster(t)
 	c := f.running(t, func(o *Options) { o.CallLimit = 300 * time.Millisecond })
 	f.Freeze(t, testkit.PartAPIServer)
-	begin := time.Now()
-	_, _, err := c.Pod(t.Context(), "ailab-kim-01020304")
-	if !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) > 10*time.Second {
-		t.Errorf("after %s: %v", time.Since(begin), err)
-	}
+	// A few calls may slip through before the last thread of the server stands still.
+	seen(t, "a call that ends by its own limit", func() bool {
+		begin := time.Now()
+		_, _, err := c.Pod(t.Context(), "ailab-kim-01020304")
+		if took := time.Since(begin); took > 10*time.Second {
+			t.Errorf("a call took %s", took)
+		}
+		return errors.Is(err, context.DeadlineExceeded)
+	})
 	f.Thaw(t, testkit.PartAPIServer)
 	seen(t, "an answer", func() bool {
 		_, found, err := c.Pod(t.Context(), "ailab-kim-01020304")
