@@ -20,7 +20,9 @@ const SharedEnv = "CONFIG_SERVER_TEST_PARTS"
 type Set struct {
 	MariaDB *MariaDBServer    `json:"mariadb,omitempty"`
 	Cluster *clusterAddresses `json:"cluster,omitempty"`
-	File    string            `json:"-"` // this description, for SharedEnv
+	// MariaDBTemplate is a fresh data folder, for servers that tests start for themselves.
+	MariaDBTemplate string `json:"mariadb_template,omitempty"`
+	File            string `json:"-"` // this description, for SharedEnv
 
 	stop []func()
 }
@@ -71,6 +73,9 @@ func (s *Set) startMariaDB(dir string) error {
 		return err
 	}
 	s.MariaDB = server
+	if s.MariaDBTemplate, err = mariaDBTemplate(); err != nil {
+		return err
+	}
 	s.stop = append(s.stop, server.proc.stop)
 	return nil
 }
