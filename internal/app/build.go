@@ -102,7 +102,7 @@ func (a *App) build(opts Options) (*parts, error) {
 		Budget: c.Drain.PodBudget.Duration(), UndoLimit: c.Drain.UndoReserve.Duration(),
 	})
 	p.reconciler = reconciler.New(reconciler.Options{
-		Cluster: p.cluster, Ports: ports, Operations: records, Locks: p.locks, UserLock: workspaces.UserLock,
+		Cluster: p.cluster, Ports: ports, Operations: records, Locks: p.locks, UserLock: farm.UserLock,
 		Tasks: []reconciler.Task{{Name: "accounts", Run: p.recoverAccounts}, {Name: "workspaces", Run: p.recoverWorkspaces}},
 		Grace: c.Reconciler.Grace.Duration(), Now: time.Now, Log: a.log,
 	})

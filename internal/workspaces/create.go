@@ -17,7 +17,7 @@ func (s *Service) Create(ctx context.Context, username string) (Created, error) 
 	if err != nil {
 		return Created{}, createRefused(err)
 	}
-	lock, err := s.Locks.Lock(ctx, UserLock(user))
+	lock, err := s.Locks.Lock(ctx, farm.UserLock(user))
 	if err != nil {
 		return Created{}, farm.Failf(farm.Internal, farm.StepCreatePod, farm.CreatePodFailed, err,
 			"another operation on user '%s' is still running: %v", user, err)

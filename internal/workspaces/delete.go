@@ -105,7 +105,7 @@ func (s *Service) Delete(ctx context.Context, podName string) (Deleted, error) {
 	}
 	name := podLock(pod)
 	if user != "" {
-		name = UserLock(user)
+		name = farm.UserLock(user)
 	}
 	lock, err := s.Locks.Lock(ctx, name)
 	if err != nil {

@@ -131,7 +131,7 @@ func (l *launch) readAccount(ctx context.Context) (err error) {
 			"user '%s' not found in passwd: create the account first with PUT /accounts/users", l.user))
 	case err != nil:
 		return l.buildFailed(farm.Internal, fmt.Errorf("read account %s: %w", l.user, err))
-	case l.account.UID.IsBase():
+	case l.account.IsBase():
 		return l.buildFailed(farm.Invalid, fmt.Errorf("user '%s' (uid %d) is an account of the base system", l.user, l.account.UID))
 	}
 	return nil

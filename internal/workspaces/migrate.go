@@ -40,7 +40,7 @@ func (s *Service) Migrate(ctx context.Context, request MigrateRequest) (Migrated
 		}
 		return Migrated{}, migrateError(textMigrateFailed, err)
 	}
-	lock, err := s.Locks.Lock(ctx, UserLock(user))
+	lock, err := s.Locks.Lock(ctx, farm.UserLock(user))
 	if err != nil {
 		return Migrated{}, migrateError(textMigrateFailed, fmt.Errorf("another operation on user '%s' is still running: %w", user, err))
 	}

@@ -71,7 +71,7 @@ func (s *Service) take(ctx context.Context, record farm.Operation) (bool, error)
 }
 
 func (s *Service) recoverOne(ctx context.Context, record farm.Operation) (string, error) {
-	name := UserLock(record.User)
+	name := farm.UserLock(record.User)
 	if record.User == "" {
 		name = podLock(record.Pod)
 	}

@@ -177,9 +177,6 @@ func (s *Service) isRunning(id string) bool {
 // that the process is gone and that its operation records are to be recovered.
 func InstanceLock(instance string) string { return "instance/" + instance }
 
-// UserLock is the lock under which everything that changes a user's account or workspaces runs.
-func UserLock(user farm.UserName) string { return "user/" + string(user) }
-
 // podLock stands in where no user is known of a pod.
 func podLock(pod farm.PodName) string { return "pod/" + string(pod) }
 
