@@ -3,6 +3,8 @@ package api_test
 import (
 	"encoding/json"
 	"maps"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -114,5 +116,31 @@ func TestJSONIsTheSameDocument(t *testing.T) {
 	want := []string{"components", "info", "openapi", "paths", "security", "servers", "tags"}
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(document))); diff != "" {
 		t.Errorf("keys (-want +got):\n%s", diff)
+	}
+}
+
+// The description and docs/CODES.md, which is generated from the source, know the same codes.
+func TestCodesAreThoseOfTheSource(t *testing.T) {
+	t.Parallel()
+	validator, err := apitest.New(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	described := map[string]bool{}
+	for _, name := range []string{"CreatePodError", "DeletePodError", "UserPartError"} {
+		for _, code := range validator.Document.Components.Schemas[name].Value.Properties["error"].Value.Enum {
+			described[code.(string)] = true
+		}
+	}
+	page, err := os.ReadFile("../docs/CODES.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	generated := map[string]bool{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `([A-Z0-9_]+)`").FindAllStringSubmatch(string(page), -1) {
+		generated[row[1]] = true
+	}
+	if diff := cmp.Diff(generated, described); diff != "" {
+		t.Errorf("codes (-source +description):\n%s", diff)
 	}
 }
