@@ -91,7 +91,11 @@ func (a *api) translate(r *http.Request, err error) (*farm.Error, int) {
 // accounts family's.
 func errorBody(e *farm.Error, err error) object {
 	if e.Code == "" {
-		return object{"error": e.Detail}
+		body := object{"error": e.Detail}
+		if e.Reason != "" {
+			body["detail"] = e.Reason
+		}
+		return body
 	}
 	progress := progressJSON(e.Progress)
 	body := object{"step": e.Step, "error": e.Code, "detail": e.Detail, "progress": progress}
