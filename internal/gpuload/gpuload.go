@@ -45,7 +45,7 @@ type Scorer struct {
 func New(opts Options) (*Scorer, error) {
 	parsed, err := url.Parse(opts.URL)
 	if err != nil || parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Host == "" {
-		return nil, errors.New("Prometheus URL must be an absolute http or https URL")
+		return nil, errors.New("URL of Prometheus must be an absolute http or https URL")
 	}
 	if opts.Timeout == 0 {
 		opts.Timeout = DefaultTimeout

@@ -59,7 +59,7 @@ func cleanShare(share string) (string, error) {
 	case !strings.HasPrefix(share, "/"):
 		return "", fmt.Errorf("path %q is not absolute", share)
 	case hasDotDot(share):
-		return "", fmt.Errorf("path %q has ..", share)
+		return "", fmt.Errorf("path %q has a part that goes up", share)
 	case clean == "/":
 		return "", fmt.Errorf("path %q is the root of the NAS", share)
 	case strings.ContainsFunc(share, func(r rune) bool { return r < ' ' || r == 0x7f }):
