@@ -151,11 +151,15 @@ func (a *App) openLocks(db *database.DB) locks.Locker {
 		a.cleanups.add("locks", func(context.Context) error { named.Close(); return nil })
 		return named
 	}
-	return locks.NewLocal(filepath.Join(a.config.StateDir, "locks"))
+	local := locks.NewLocal(filepath.Join(a.config.StateDir, "locks"))
+	if err := local.Sweep(); err != nil {
+		a.log.Warn("files of locks that nobody holds stay", "error", err)
+	}
+	return local
 }
 
 func (a *App) openCluster(opts Options) *cluster.Cluster {
-	options := cluster.Options{Namespace: a.config.Namespace, Log: a.log}
+	options := cluster.Options{Namespace: a.config.Namespace, Log: a.log, WrapTransport: crashTransport()}
 	if opts.Cluster != nil {
 		return opts.Cluster(options)
 	}
@@ -171,7 +175,7 @@ func (a *App) openNAS() (*nas.Homes, error) {
 		return nil, fmt.Errorf("NAS_SSH_HOST: %w", err)
 	}
 	a.cleanups.add("NAS connection", func(context.Context) error { return client.Close() })
-	homes, err := nas.New(nas.Options{Runner: client, Host: c.Host, SharePath: c.SharePath})
+	homes, err := nas.New(nas.Options{Runner: crashRunner(client), Host: c.Host, SharePath: c.SharePath})
 	if err != nil {
 		return nil, fmt.Errorf("NFS_USER_SHARE_PATH: %w", err)
 	}
