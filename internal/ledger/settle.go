@@ -40,6 +40,7 @@ func (l *Ledger) rollForward() (bool, error) {
 		if err := l.redo(op); err != nil {
 			return false, err
 		}
+		l.opts.Point("redone " + op.File)
 	}
 	for _, op := range r.Ops {
 		err := syncDir(l.path(path.Dir(op.File)))
