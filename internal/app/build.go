@@ -81,7 +81,8 @@ func (a *App) build(opts Options) (*parts, error) {
 	}
 	p.cache = a.openCache()
 	store := images.New(images.Options{
-		StoreDir: c.Images.StoreDir, DockerBin: c.Images.DockerBin, LoadTimeout: c.Images.LoadTimeout.Duration(), Cache: p.cache, Log: a.log,
+		StoreDir: c.Images.StoreDir, DockerBin: c.Images.DockerBin, LoadTimeout: c.Images.LoadTimeout.Duration(), SaveTimeout: c.Images.SaveTimeout.Duration(),
+		Cache: p.cache, Log: a.log,
 	})
 	p.ledger = ledger.New(ledger.Options{
 		Dir: c.Share.Dir, Lock: p.locks, SudoCommands: c.Share.SudoCommands, ReservedNames: c.Share.ReservedNames,
