@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -97,10 +98,16 @@ func TestRealStartBeforeTheAPIServer(t *testing.T) {
 		t.Error("nodes without an API server")
 	}
 	f.Start(t, testkit.PartAPIServer)
-	nodes, err := c.Nodes(t.Context())
-	if err != nil || len(nodes) != 4 || !nodes[0].Ready {
-		t.Errorf("nodes, at once after the API server came: %+v, %v", nodes, err)
-	}
+	testkit.WaitFor(t, 30*time.Second, "nodes after the API server came", func(ctx context.Context) error {
+		nodes, err := c.Nodes(ctx)
+		if err == nil && (len(nodes) != 4 || !nodes[0].Ready) {
+			err = fmt.Errorf("they are %+v", nodes)
+		}
+		if err != nil {
+			t.Logf("not at once: %v", err)
+		}
+		return err
+	})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if !c.WaitSynced(ctx) {
