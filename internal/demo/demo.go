@@ -92,7 +92,7 @@ func Start(opts Options) (_ *Surroundings, err error) {
 	if s.api, err = newAPIServer(); err != nil {
 		return nil, fmt.Errorf("play Kubernetes: %w", err)
 	}
-	s.kubelet = startKubelet(s.api.store, opts.Slow)
+	s.kubelet = startKubelet(s.api, opts.Slow)
 	if err = s.serve(); err != nil {
 		return nil, fmt.Errorf("play admin_be and Prometheus: %w", err)
 	}

@@ -29,16 +29,17 @@ const (
 // kubelet plays the kubelets of all nodes: it makes pods Ready and takes deleted ones away.
 type kubelet struct {
 	store  *store
+	forget func() // has the clientset forget the calls that it records, or it would grow for ever
 	slow   time.Duration
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 }
 
-func startKubelet(s *store, slow time.Duration) *kubelet {
+func startKubelet(api *apiServer, slow time.Duration) *kubelet {
 	ctx, cancel := context.WithCancel(context.Background())
-	k := &kubelet{store: s, slow: slow, cancel: cancel}
-	// A watch from the beginning of an empty store cannot be refused.
-	events, _ := s.watch("pods", "", labels.Everything(), "")
+	k := &kubelet{store: api.store, forget: api.client.ClearActions, slow: slow, cancel: cancel}
+	// A watch from the beginning of an open store cannot be refused.
+	events, _ := k.store.watch("pods", "", labels.Everything(), "")
 	k.work.Go(func() {
 		defer events.Stop()
 		for {
@@ -48,6 +49,7 @@ func startKubelet(s *store, slow time.Duration) *kubelet {
 					return
 				}
 				k.handle(ctx, event)
+				k.forget()
 			case <-ctx.Done():
 				return
 			}

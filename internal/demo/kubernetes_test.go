@@ -26,7 +26,7 @@ func kubernetes(t *testing.T, slow time.Duration) (*apiServer, *cluster.Cluster)
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := startKubelet(api.store, slow)
+	k := startKubelet(api, slow)
 	c := cluster.New(api.client, cluster.Options{Namespace: namespace, Exec: k.exec})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	c.Start(ctx)

@@ -145,7 +145,7 @@ func (s *store) remove(at place, options metav1.DeleteOptions, grace time.Durati
 	}
 	if p := options.Preconditions; p != nil && p.UID != nil && *p.UID != kept.GetUID() {
 		return apierrors.NewConflict(schema.GroupResource{Resource: at.resource}, at.name,
-			fmt.Errorf("Precondition failed: UID in precondition: %s, UID in object meta: %s", *p.UID, kept.GetUID()))
+			fmt.Errorf("precondition failed: UID in precondition: %s, UID in object meta: %s", *p.UID, kept.GetUID()))
 	}
 	if options.GracePeriodSeconds != nil {
 		grace = time.Duration(*options.GracePeriodSeconds) * time.Second
