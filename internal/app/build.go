@@ -98,7 +98,7 @@ func (a *App) build(opts Options) (*parts, error) {
 		Cluster: p.cluster, UserConfigs: p.userConfig, Load: p.load, Ports: ports,
 		Accounts: p.ledger, Images: savedImages{store, p.cluster}, Kerberos: kerberos.Off{}, Locks: p.locks,
 		Operations: records, Observer: observe, Log: a.log,
-		Settings: podSettings(c), Instance: a.instance,
+		Settings: podSettings(c), Instance: a.instance, DeadAfter: a.deadAfter(),
 		ReadyLimit: c.Pods.Ready.Duration(), GoneLimit: c.Pods.Gone.Duration(), SaveLimit: c.Images.SaveTimeout.Duration(),
 		Budget: c.Drain.PodBudget.Duration(), UndoLimit: c.Drain.UndoReserve.Duration(),
 	})
@@ -157,6 +157,15 @@ func (a *App) openLocks(db *database.DB) locks.Locker {
 		a.log.Warn("files of locks that nobody holds stay", "error", err)
 	}
 	return local
+}
+
+// deadAfter: the kernel frees a lock file only with its process, MySQL a named lock with its
+// connection too.
+func (a *App) deadAfter() time.Duration {
+	if a.config.Share.Lock == "mysql" {
+		return 3 * lockProbe
+	}
+	return 0
 }
 
 func (a *App) openCluster(opts Options) *cluster.Cluster {

@@ -187,7 +187,12 @@ var mariaDBTemplate = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	cmd := exec.Command(install, "--no-defaults", "--datadir="+dir, "--user=root",
+	// Servers that share /tmp remove one another's temporary tables.
+	tmp, err := partDir("mariadb-tmp")
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.Command(install, "--no-defaults", "--datadir="+dir, "--tmpdir="+tmp, "--user=root",
 		"--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve",
 		"--innodb-log-file-size=8M", "--innodb-flush-method=nosync", "--innodb-flush-log-at-trx-commit=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -223,7 +228,7 @@ func startMariaDB(dir string) (*MariaDBServer, error) {
 	server.proc = &process{
 		name: "MariaDB", path: daemon, log: filepath.Join(dir, "mariadb.log"), dir: dir,
 		args: []string{
-			"--no-defaults", "--datadir=" + data, "--user=root", "--bind-address=127.0.0.1",
+			"--no-defaults", "--datadir=" + data, "--tmpdir=" + dir, "--user=root", "--bind-address=127.0.0.1",
 			"--port=" + strconv.Itoa(server.Port), "--socket=" + filepath.Join(dir, "sock"),
 			"--pid-file=" + filepath.Join(dir, "pid"), "--init-file=" + init,
 			"--innodb-buffer-pool-size=64M", "--innodb-log-file-size=8M",

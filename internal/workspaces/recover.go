@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"config-server/internal/farm"
 	"config-server/internal/saga"
@@ -35,8 +36,9 @@ func (s *Service) Recover(ctx context.Context) ([]Recovered, error) {
 		return nil, err
 	}
 	var all []Recovered
+	gone := map[string]bool{}
 	for _, record := range records {
-		mine, err := s.take(ctx, record)
+		mine, err := s.take(ctx, record, gone)
 		if err == nil && !mine {
 			continue
 		}
@@ -54,20 +56,48 @@ func (s *Service) Recover(ctx context.Context) ([]Recovered, error) {
 	return all, nil
 }
 
-// take decides whether a record is to be recovered by this process, and makes it its own.
-func (s *Service) take(ctx context.Context, record farm.Operation) (bool, error) {
+// take decides whether a record is to be recovered by this process, and makes it its own. gone
+// remembers what this pass has found out about other instances.
+func (s *Service) take(ctx context.Context, record farm.Operation, gone map[string]bool) (bool, error) {
 	if record.Instance == s.Instance {
 		return !s.isRunning(record.ID), nil
 	}
-	lock, gone, err := s.Locks.TryLock(ctx, InstanceLock(record.Instance))
-	if err != nil {
-		return false, fmt.Errorf("see whether instance %s lives: %w", record.Instance, err)
+	dead, known := gone[record.Instance]
+	if !known {
+		var err error
+		if dead, err = s.isGone(ctx, record.Instance); err != nil {
+			return false, fmt.Errorf("see whether instance %s lives: %w", record.Instance, err)
+		}
+		gone[record.Instance] = dead
 	}
-	if !gone {
+	if !dead {
 		return false, nil
 	}
-	defer lock.Unlock()
 	return s.Operations.Claim(ctx, record.ID, record.Instance)
+}
+
+// isGone reports whether an instance's lock can be had, now and again after DeadAfter: where locks
+// die with a connection, a restart of their server frees those of instances that live, and they
+// take them again meanwhile.
+func (s *Service) isGone(ctx context.Context, instance string) (bool, error) {
+	free, err := s.isFree(ctx, InstanceLock(instance))
+	if err != nil || !free || s.DeadAfter == 0 {
+		return free, err
+	}
+	select {
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	case <-time.After(s.DeadAfter):
+	}
+	return s.isFree(ctx, InstanceLock(instance))
+}
+
+func (s *Service) isFree(ctx context.Context, name string) (bool, error) {
+	lock, free, err := s.Locks.TryLock(ctx, name)
+	if free {
+		lock.Unlock()
+	}
+	return free, err
 }
 
 func (s *Service) recoverOne(ctx context.Context, record farm.Operation) (string, error) {

@@ -128,6 +128,9 @@ type Options struct {
 	Settings podspec.Settings
 	// Instance names this process in operation records; it holds the lock InstanceLock(Instance).
 	Instance string
+	// DeadAfter is how long the lock of another instance must have been free before that instance
+	// counts as gone; zero where only its end can free it.
+	DeadAfter time.Duration
 	// ReadyLimit bounds the wait for Ready, GoneLimit that for a pod's end.
 	ReadyLimit, GoneLimit time.Duration
 	// SaveLimit bounds the save script of a migration.
