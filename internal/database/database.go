@@ -63,6 +63,8 @@ type DB struct {
 	opts    options
 
 	ready atomic.Bool
+	// asFound: the tables are neither made nor adopted.
+	asFound atomic.Bool
 	// turn holds one token: whoever put it there migrates, and may touch the two below.
 	turn     chan struct{}
 	failedAt time.Time
@@ -116,6 +118,10 @@ func (db *DB) Dialect() Dialect { return db.dialect }
 // String is the database as logs and errors call it: dialect, address and name, without user and
 // password.
 func (db *DB) String() string { return db.object }
+
+// LeaveTables keeps this DB from making or adopting tables: it is for programs that only look. A
+// table that is missing is then an error of the statement that asks for it.
+func (db *DB) LeaveTables() { db.asFound.Store(true) }
 
 // Ping asks the database for a sign of life, within the query's limit. It makes no tables.
 func (db *DB) Ping(ctx context.Context) error {

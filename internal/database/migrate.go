@@ -24,9 +24,10 @@ const (
 )
 
 // Ready makes or adopts the tables, once. While that fails, as when the server is down, each call
-// tries again; calls that wait for an attempt share its outcome. InTx, Exec and Read call it.
+// tries again; calls that wait for an attempt share its outcome. InTx, Exec and Read call it. After
+// LeaveTables it does nothing.
 func (db *DB) Ready(ctx context.Context) error {
-	if db.ready.Load() {
+	if db.ready.Load() || db.asFound.Load() {
 		return nil
 	}
 	asked := time.Now()

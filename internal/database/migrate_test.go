@@ -364,3 +364,25 @@ func count(t *testing.T, db *sql.DB, query string, args ...any) int {
 	}
 	return n
 }
+
+func TestTablesAreLeftAsTheyAreFound(t *testing.T) {
+	t.Parallel()
+	db, err := database.OpenSQLite(filepath.Join(t.TempDir(), "left.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	db.LeaveTables()
+	var tables int
+	ask := func(query string) error {
+		return db.Read(t.Context(), "count", func(ctx context.Context, q database.Queryer) error {
+			return q.QueryRowContext(ctx, query).Scan(&tables)
+		})
+	}
+	if err := ask("SELECT COUNT(*) FROM nodeport_allocations"); err == nil {
+		t.Error("a table that nobody made could be asked")
+	}
+	if err := ask("SELECT COUNT(*) FROM sqlite_master"); err != nil || tables != 0 {
+		t.Errorf("%d tables, %v: they were made", tables, err)
+	}
+}
