@@ -37,6 +37,8 @@ func commands() []command {
 	return []command{
 		{"serve", "serve the API; configured by the environment alone (the default)", serve},
 		{"check", "read the configuration and try each outside part", check},
+		{"audit", "compare ledger, homes, table and cluster; change nothing (-o table|json)", runAudit},
+		{"reconcile", "mend by hand what was left over (-dry-run: only show it)", runReconcile},
 		{"demo", "run the main journey on stand-ins inside this process (-serve: stay up)", runDemo},
 		{"version", "print the version", printVersion},
 	}

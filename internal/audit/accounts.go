@@ -41,7 +41,7 @@ func (c *comparison) accounts() {
 	for _, name := range c.Sudoers {
 		// sudo itself passes over names with a dot or a ~ at the end.
 		if c.isNobody(name) && name != "README" && !strings.Contains(name, ".") && !strings.HasSuffix(name, "~") {
-			c.add(SudoersOfNobody, name, farm.UserName(name), "rm -i "+c.Places.file("sudoers.d/"+name), "a sudo policy without an account: whoever gets the name gets the policy")
+			c.add(SudoersOfNobody, name, farm.UserName(name), c.Places.askToRemovePolicy(name), "a sudo policy without an account: whoever gets the name gets the policy")
 		}
 	}
 }

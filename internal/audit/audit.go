@@ -112,7 +112,7 @@ func Compare(in Input) Report {
 	}
 	c.workspaces()
 	c.unfinished()
-	findings := slices.Clip(c.findings)
+	findings := append([]Finding{}, c.findings...) // a list in JSON also when it is empty
 	slices.SortStableFunc(findings, byKind)
 	return Report{Findings: findings, Checked: Checked{
 		Accounts: len(in.Accounts), Groups: len(in.Groups), Homes: len(in.Homes), Rows: len(in.Rows),

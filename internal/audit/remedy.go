@@ -103,6 +103,14 @@ func (p Places) dropLine(file, name string) string {
 	return "sed -i -E " + quote("/^"+pattern(name)+":/d") + " " + p.file(file)
 }
 
+// askToRemovePolicy has rm ask first; of a name that no terminal should see it only lists the folder.
+func (p Places) askToRemovePolicy(name string) string {
+	if farm.CheckPossible(name) != nil {
+		return "ls -lb " + p.file("sudoers.d")
+	}
+	return "rm -i " + p.file("sudoers.d/"+name)
+}
+
 // showLine shows a damaged line; of shadow, without the field of the password.
 func (p Places) showLine(d Damage) string {
 	show := fmt.Sprintf("sed -n %dp %s", d.Line, p.file(d.File))

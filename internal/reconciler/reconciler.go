@@ -52,6 +52,8 @@ type Locks interface {
 type Task struct {
 	Name string
 	Run  func(ctx context.Context) ([]string, error)
+	// Preview tells what Run would do and changes nothing; nil = a dry run passes the task over.
+	Preview func(ctx context.Context) ([]string, error)
 }
 
 // Options of a Reconciler.
@@ -121,26 +123,40 @@ func (r *Reconciler) Pass(ctx context.Context, dryRun bool) (Report, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var report Report
-	var errs []error
+	errs := r.tasks(ctx, &report, dryRun)
 	if !dryRun {
-		for _, task := range r.Tasks {
-			lines, err := task.Run(ctx)
-			for _, line := range lines {
-				report.add(Finding{Kind: KindTask, Object: task.Name, Action: ActionDone, Detail: line})
-			}
-			if err != nil {
-				errs = append(errs, fmt.Errorf("%s: %w", task.Name, err))
-			}
-		}
 		lease, ours, err := r.Locks.TryLock(ctx, LeaseName)
 		if err != nil {
 			return report, errors.Join(append(errs, fmt.Errorf("take the reconciler's lease: %w", err))...)
 		}
 		if !ours {
+			report.Busy = true
 			return report, errors.Join(errs...)
 		}
 		defer lease.Unlock()
 	}
 	errs = append(errs, r.workspaces(ctx, &report, dryRun))
 	return report, errors.Join(errs...)
+}
+
+// tasks runs the other parts' own mending, or asks what it would be.
+func (r *Reconciler) tasks(ctx context.Context, report *Report, dryRun bool) []error {
+	var errs []error
+	for _, task := range r.Tasks {
+		run, action := task.Run, ActionDone
+		if dryRun {
+			run, action = task.Preview, ActionWould
+		}
+		if run == nil {
+			continue
+		}
+		lines, err := run(ctx)
+		for _, line := range lines {
+			report.add(Finding{Kind: KindTask, Object: task.Name, Action: action, Detail: line})
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", task.Name, err))
+		}
+	}
+	return errs
 }

@@ -41,6 +41,8 @@ type Finding struct {
 // Report is the outcome of a pass.
 type Report struct {
 	Findings []Finding `json:"findings"`
+	// Busy: another instance was at it, so only the tasks were run.
+	Busy bool `json:"busy,omitempty"`
 }
 
 func (r *Report) add(f Finding) { r.Findings = append(r.Findings, f) }
