@@ -16,8 +16,11 @@ func (l *Local) Names() ([]string, error) {
 	}
 	var names []string
 	for _, file := range files {
-		name, err := url.QueryUnescape(strings.TrimSuffix(filepath.Base(file), ".lock"))
-		if err == nil && fileName(name) == filepath.Base(file) {
+		escaped := strings.TrimSuffix(filepath.Base(file), ".lock")
+		if len(escaped) >= maxFileName {
+			continue
+		}
+		if name, err := url.QueryUnescape(escaped); err == nil {
 			names = append(names, name)
 		}
 	}
