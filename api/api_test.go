@@ -74,7 +74,7 @@ func TestEveryBodyHasAnExample(t *testing.T) {
 				}
 			}
 			for status, response := range operation.Responses.Map() {
-				if len(response.Value.Content) == 0 {
+				if status != "304" && len(response.Value.Content) == 0 { // a 304 has no body by its nature
 					t.Errorf("%s %s: answer %s has no content", method, path, status)
 				}
 				for _, media := range response.Value.Content {

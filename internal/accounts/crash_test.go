@@ -167,7 +167,7 @@ func TestCallsSettleTheLeftoversOfTheirUser(t *testing.T) {
 
 func TestRecoverKeepsWhatItCannotSettle(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	var w *world
 	for n := 1; ; n++ {
 		w = newWorld(t)
 		point, crashed := crashAt(w, n, func(s *Service) { _, _ = s.DeleteUser(context.Background(), "alice") })

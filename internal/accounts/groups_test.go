@@ -182,7 +182,7 @@ func TestUserAnswers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s := w.service()
-	if users, err := s.Users(t.Context()); err != nil || len(users) != 4 || users[0].Name != "root" {
+	if users, err := s.Users(t.Context()); err != nil || len(users.Accounts) != 4 || users.Accounts[0].Name != "root" {
 		t.Errorf("%v %v", users, err)
 	}
 	for name, kind := range map[string]farm.Kind{"ghost": farm.NotFound, "G.host": farm.Invalid, "..": farm.Invalid, "a/b": farm.Invalid, "": farm.Invalid} {

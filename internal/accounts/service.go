@@ -127,14 +127,24 @@ type Membership struct {
 	Type string // Primary or Supplementary
 }
 
-// Users lists all accounts in file order, those of the base system included. The slice is shared
-// and must not be changed. The error's kind is Internal if the share cannot be read.
-func (s *Service) Users(ctx context.Context) ([]farm.Account, error) {
+// UserList is all accounts as one state of the share has them.
+type UserList struct {
+	// Accounts are in file order, those of the base system included. The slice is shared and must not
+	// be changed.
+	Accounts []farm.Account
+	// Version is the same exactly as long as the files are; it is fit for an ETag.
+	Version string
+	// Memo returns what build made for this key and this state, once: the place for encoded lists.
+	Memo func(key string, build func() any) any
+}
+
+// Users lists all accounts. The error's kind is Internal if the share cannot be read.
+func (s *Service) Users(ctx context.Context) (UserList, error) {
 	view, err := s.opts.Ledger.View(ctx)
 	if err != nil {
-		return nil, failure(err)
+		return UserList{}, failure(err)
 	}
-	return view.Users(), nil
+	return UserList{Accounts: view.Users(), Version: view.Version(), Memo: view.Memo}, nil
 }
 
 // User finds an account and its groups, in group-file order and each once. Kinds of error: Invalid

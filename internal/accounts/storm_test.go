@@ -92,7 +92,7 @@ func consistent(t *testing.T, w *world, s *Service) {
 	numbers := map[farm.ID]farm.UserName{}
 	shadow := w.read(t, "shadow")
 	files := w.files(t)
-	for _, account := range users {
+	for _, account := range users.Accounts {
 		if other, twice := numbers[account.UID]; twice {
 			t.Errorf("uid %d belongs to %s and %s", account.UID, other, account.Name)
 		}
@@ -117,7 +117,7 @@ func consistent(t *testing.T, w *world, s *Service) {
 		}
 	}
 	for user := range w.nas.homes {
-		if !slices.ContainsFunc(users, func(a farm.Account) bool { return a.Name == user }) {
+		if !slices.ContainsFunc(users.Accounts, func(a farm.Account) bool { return a.Name == user }) {
 			t.Errorf("the home of %s is left", user)
 		}
 	}
@@ -126,7 +126,7 @@ func consistent(t *testing.T, w *world, s *Service) {
 			continue
 		}
 		for member := range strings.SplitSeq(strings.TrimSpace(line[strings.LastIndex(line, ":")+1:]), ",") {
-			if member != "" && !slices.ContainsFunc(users, func(a farm.Account) bool { return string(a.Name) == member }) {
+			if member != "" && !slices.ContainsFunc(users.Accounts, func(a farm.Account) bool { return string(a.Name) == member }) {
 				t.Errorf("%q lists %s, who is not there", strings.TrimSpace(line), member)
 			}
 		}

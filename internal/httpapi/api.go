@@ -27,7 +27,7 @@ type Workspaces interface {
 // Accounts has the use cases on users and groups. Errors are *farm.Error; any other is told as
 // unforeseen. Types and forms of a request are checked here, its meaning there.
 type Accounts interface {
-	Users(ctx context.Context) ([]farm.Account, error)
+	Users(ctx context.Context) (accounts.UserList, error)
 	User(ctx context.Context, name string) (farm.Account, []accounts.Membership, error)
 	CreateUser(ctx context.Context, user accounts.NewUser) (accounts.Created, error)
 	DeleteUser(ctx context.Context, name string) (accounts.Deleted, error)

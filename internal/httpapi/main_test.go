@@ -67,12 +67,21 @@ type fakeAccounts struct {
 	calls       calls
 }
 
-func (f *fakeAccounts) Users(ctx context.Context) ([]farm.Account, error) {
+func (f *fakeAccounts) Users(ctx context.Context) (accounts.UserList, error) {
 	f.calls.add("users")
+	list := accounts.UserList{Accounts: []farm.Account{oneAccount("user2100")}, Version: "state-1", Memo: f.memo}
 	if f.users != nil {
-		return f.users(ctx)
+		var err error
+		list.Accounts, err = f.users(ctx)
+		return list, err
 	}
-	return []farm.Account{oneAccount("user2100")}, nil
+	return list, nil
+}
+
+// memo remembers nothing, and counts what is built.
+func (f *fakeAccounts) memo(key string, build func() any) any {
+	f.calls.add("encode " + key)
+	return build()
 }
 
 func (f *fakeAccounts) User(ctx context.Context, name string) (farm.Account, []accounts.Membership, error) {

@@ -149,7 +149,10 @@ func TestPanic(t *testing.T) {
 		opts.Log = obs.NewLogger(&logged, nil)
 		s.pods.create = func(context.Context, string) (workspaces.Created, error) { panic("boom") }
 		s.pods.delete = func(context.Context, string) (workspaces.Deleted, error) { panic(errors.New("boom")) }
-		s.users.users = func(context.Context) ([]farm.Account, error) { var m map[string]int; m["x"]++; return nil, nil }
+		s.users.users = func(context.Context) ([]farm.Account, error) {
+			var none *farm.Account
+			return []farm.Account{*none}, nil
+		}
 	})
 	for _, c := range []struct{ method, path, body string }{
 		{"POST", "/create-pod", `{"username":"u"}`},

@@ -21,19 +21,6 @@ func accountJSON(a farm.Account) account {
 	return account{Name: a.Name, UID: a.UID, GID: a.GID, Gecos: a.Gecos, Home: a.Home, Shell: a.Shell}
 }
 
-// listUsers answers GET /accounts/users.
-func (a *api) listUsers(w http.ResponseWriter, r *http.Request) error {
-	users, err := a.Accounts.Users(r.Context())
-	if err != nil {
-		return err
-	}
-	told := make([]account, len(users))
-	for i, user := range users {
-		told[i] = accountJSON(user)
-	}
-	return write(w, http.StatusOK, object{"users": told})
-}
-
 // membership is one group of a user.
 type membership struct {
 	Name farm.GroupName `json:"name"`
