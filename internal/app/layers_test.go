@@ -31,6 +31,7 @@ var mustNotKnow = map[string][]string{
 	"internal/adminbe":    {"k8s.io/client-go", database},
 	"internal/images":     {"k8s.io/", database},
 	"internal/reconciler": {"net/http", "k8s.io/", database},
+	"internal/audit":      {"net/http", "k8s.io/", database, "golang.org/x/crypto/ssh", "config-server/internal/ledger"},
 	"internal/obs":        {"k8s.io/", database, "golang.org/x/crypto/ssh"},
 	"internal/demo":       {"config-server/internal/app"},
 }
