@@ -122,6 +122,11 @@ func (a Answer) Text(key string) string {
 // Send sends a request and reads the answer. The body is JSON text; empty = none. The error is that
 // of the connection.
 func Send(ctx context.Context, base, method, path, body string) (Answer, error) {
+	return SendBy(ctx, http.DefaultClient, base, method, path, body)
+}
+
+// SendBy is Send by a client of the caller's.
+func SendBy(ctx context.Context, client *http.Client, base, method, path, body string) (Answer, error) {
 	request, err := http.NewRequestWithContext(ctx, method, base+path, strings.NewReader(body))
 	if err != nil {
 		return Answer{}, err
@@ -129,7 +134,7 @@ func Send(ctx context.Context, base, method, path, body string) (Answer, error) 
 	if body != "" {
 		request.Header.Set("Content-Type", "application/json")
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := client.Do(request)
 	if err != nil {
 		return Answer{}, err
 	}
