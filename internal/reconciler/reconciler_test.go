@@ -354,17 +354,58 @@ func TestSuspiciousListingsRemoveNothing(t *testing.T) {
 			t.Errorf("did %q", f.did)
 		}
 	})
-	t.Run("a doubtful sight does not count as one", func(t *testing.T) {
+	t.Run("a doubtful sight ends what was seen before it", func(t *testing.T) {
 		t.Parallel()
 		f := many(3)
 		pods := f.pods
+		f.row("lee", gone, 30009, old)
 		r := f.reconciler()
+		pass(t, r, 1)
 		f.pods = nil
 		pass(t, r, 1)
-		f.pods = pods[1:]
+		f.pods = pods
 		pass(t, r, 1)
 		wantDid(t, f)
+		pass(t, r, 1)
+		wantDid(t, f, "release 30009")
 	})
+}
+
+// While an operation is at a thing it is not seen as left over at all.
+func TestBusyThingsAreNotSeen(t *testing.T) {
+	t.Parallel()
+	for _, tc := range leftovers {
+		for name, operation := range map[string]farm.Operation{
+			"made or deleted": {ID: "O", Pod: gone}, "left by a migration": {ID: "O", Pod: "ailab-lee-0000000e", OldPod: gone},
+		} {
+			t.Run(tc.name+": "+name, func(t *testing.T) {
+				t.Parallel()
+				f := newFarm()
+				f.workspace("kim", 30000)
+				tc.add(f, old)
+				f.operations = []farm.Operation{operation}
+				r := f.reconciler()
+				if report := pass(t, r, 2); len(report.Findings) > 0 {
+					t.Errorf("report %+v", report)
+				}
+				f.operations = nil
+				pass(t, r, 1)
+				wantDid(t, f)
+				pass(t, r, 1)
+				wantDid(t, f, tc.did)
+			})
+		}
+	}
+}
+
+func TestAPodThatIsGoingIsLeftToItself(t *testing.T) {
+	t.Parallel()
+	f := newFarm()
+	f.workspace("kim", 30000)
+	f.pod("lee", gone, "Pending", old)
+	f.pods[1].Terminating = true
+	pass(t, f.reconciler(), 3)
+	wantDid(t, f)
 }
 
 // A thing that comes and goes between two sights is another thing.
