@@ -179,6 +179,8 @@ func podOf(pod *corev1.Pod) farm.Pod {
 		Ready:       isReady(pod),
 		Terminating: pod.DeletionTimestamp != nil,
 		CreatedAt:   pod.CreationTimestamp.Time,
+
+		AccountSecret: accountSecretOf(pod),
 	}
 	for _, container := range pod.Spec.Containers {
 		if container.Name == farm.ContainerName {

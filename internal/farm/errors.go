@@ -119,6 +119,8 @@ var (
 	ErrLockTimeout = errors.New("lock not obtained in time")
 	// ErrClientSetup: there is no usable configuration of the Kubernetes client.
 	ErrClientSetup = errors.New("kubernetes client is not configured")
+	// ErrDeferred: it failed, is noted, and is tried again later; nobody has to do anything.
+	ErrDeferred = errors.New("will be tried again")
 	// ErrOwner: a home belongs to somebody else.
 	ErrOwner = errors.New("belongs to another owner")
 )

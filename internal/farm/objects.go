@@ -103,6 +103,8 @@ type Pod struct {
 	Ready       bool
 	Terminating bool
 	CreatedAt   time.Time
+	// AccountSecret: it mounts the Secret AccountSecretName(Name). Known of pods that were read live.
+	AccountSecret bool
 }
 
 // Service is a NodePort Service of a workspace.
