@@ -58,7 +58,7 @@ bench: deps parts ## measure create-pod on real parts (root)
 
 .PHONY: crash
 crash: deps parts ## kill the service at every step and look at what is left (root)
-	@$(UP) $(COUNT) -quiet -- $(GOTEST) -json -count=1 -run '^TestCrash' ./internal/app/...
+	@CRASH_ALL=1 $(UP) $(COUNT) -quiet -- $(GOTEST) -json -count=1 -run '^TestCrash' ./internal/app/...
 
 .PHONY: faults
 faults: deps parts ## every step failing in every way (root)
