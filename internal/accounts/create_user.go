@@ -162,9 +162,15 @@ func (c *creation) reserve(ctx context.Context) error {
 	if err := stillLocked(c.lock); err != nil {
 		return err
 	}
+	// The KDC is asked before anything is made: if it is down, nothing has to be undone.
+	principal, keytab, err := c.service.opts.Kerberos.Existing(ctx, c.name)
+	if err != nil {
+		return principalFailed(err)
+	}
 	c.entry = c.service.opts.Ledger.NewEntry(ledger.Creating, c.name, 0)
+	c.entry.MakesPrincipal, c.entry.MakesKeytab = !principal, !keytab
 	c.service.running.Store(c.entry.ID, true)
-	err := c.service.opts.Ledger.Update(ctx, func(tx *ledger.Tx) error {
+	err = c.service.opts.Ledger.Update(ctx, func(tx *ledger.Tx) error {
 		p, err := c.service.planUser(tx, c.user, "")
 		if err != nil {
 			return err
@@ -255,7 +261,7 @@ func (c *creation) makeHome(ctx context.Context) error {
 
 func (c *creation) createPrincipal(ctx context.Context) error {
 	if err := c.service.opts.Kerberos.CreatePrincipal(ctx, c.name); err != nil {
-		return farm.Failf(farm.Internal, farm.StepCreateKrb5Principal, farm.KDCFailed, err, "%v", err)
+		return principalFailed(err)
 	}
 	return nil
 }
@@ -324,7 +330,7 @@ func (c *creation) undoPrincipal(ctx context.Context) (bool, error) {
 	if c.decided {
 		return false, nil
 	}
-	err := c.service.opts.Kerberos.RemoveUser(ctx, c.name, c.entry.UID)
+	err := c.service.withdraw(ctx, c.entry)
 	c.leftBehind = c.leftBehind || err != nil
 	return false, err
 }

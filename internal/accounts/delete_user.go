@@ -2,6 +2,7 @@ package accounts
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -85,6 +86,8 @@ type deletion struct {
 	deadline time.Time
 	entry    ledger.Entry
 	warnings []string
+	// unfinished: the principal is still there, so the journal entry has to stay for recovery.
+	unfinished bool
 }
 
 // leaving bounds a step so that this percentage of the whole budget is left for what comes after it:
@@ -171,8 +174,13 @@ func (d *deletion) removePrincipal(ctx context.Context) error {
 	if !d.user.Commandable() {
 		return nil
 	}
-	if err := d.service.opts.Kerberos.RemoveUser(ctx, d.user, d.entry.UID); err != nil {
-		d.warn("", fmt.Errorf("the Kerberos principal of %s was not removed: %w", d.user, err))
+	err := d.service.opts.Kerberos.RemoveUser(ctx, d.user, d.entry.UID)
+	switch {
+	case errors.Is(err, farm.ErrDeferred):
+		d.warn("", err)
+	case err != nil:
+		d.unfinished = true
+		d.warn("", fmt.Errorf("the Kerberos principal of %s was not removed yet: %w", d.user, err))
 	}
 	return nil
 }
@@ -180,6 +188,9 @@ func (d *deletion) removePrincipal(ctx context.Context) error {
 func (d *deletion) forget(ctx context.Context) error {
 	ctx, cancel := d.leaving(ctx, 0)
 	defer cancel()
+	if d.unfinished {
+		return nil
+	}
 	if err := d.service.forget(ctx, d.entry.ID); err != nil {
 		d.service.opts.Log.Warn("a finished deletion stays in the journal until recovery", "user", d.user, "error", err)
 	}

@@ -43,6 +43,11 @@ func writeText(file string) string {
 	return "failed to write " + file
 }
 
+// principalFailed tells a caller of PUT user that principal or keytab could not be made.
+func principalFailed(cause error) error {
+	return farm.Failf(farm.Internal, farm.StepCreateKrb5Principal, farm.KDCFailed, cause, "%v", cause)
+}
+
 // homeFailed tells a caller of PUT user that the home could not be made.
 func homeFailed(cause error, format string, args ...any) error {
 	return farm.Failf(farm.Internal, farm.StepCreateHomeDirectory, farm.NASSSHFailed, cause, format, args...)

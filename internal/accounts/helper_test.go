@@ -133,7 +133,7 @@ func (n *nas) asked(op string) int {
 type kdc struct {
 	mu         sync.Mutex
 	principals map[farm.UserName]bool
-	faults     map[string]fault // "create", "remove"
+	faults     map[string]fault // "look", "create", "withdraw", "remove"
 	point      func(string)
 	hung       func()
 }
@@ -160,6 +160,19 @@ func (k *kdc) call(ctx context.Context, op string, user farm.UserName, do func()
 		return fmt.Errorf("%s principal %s: %s", op, user, fault)
 	}
 	return nil
+}
+
+func (k *kdc) Existing(ctx context.Context, user farm.UserName) (principal, keytab bool, err error) {
+	err = k.call(ctx, "look", user, func() { principal = k.principals[user] })
+	return principal, principal, err
+}
+
+func (k *kdc) Withdraw(ctx context.Context, user farm.UserName, principal, _ bool) error {
+	return k.call(ctx, "withdraw", user, func() {
+		if principal {
+			delete(k.principals, user)
+		}
+	})
 }
 
 func (k *kdc) CreatePrincipal(ctx context.Context, user farm.UserName) error {

@@ -146,10 +146,18 @@ func (s *Service) undoCreation(ctx context.Context, entry ledger.Entry, _ *lefto
 			return homeFailed(err, "%v", err)
 		}
 	}
-	if err := s.opts.Kerberos.RemoveUser(ctx, entry.User, entry.UID); err != nil {
-		return farm.Failf(farm.Internal, farm.StepCreateKrb5Principal, farm.KDCFailed, err, "%v", err)
+	if err := s.withdraw(ctx, entry); err != nil {
+		return principalFailed(err)
 	}
 	return nil
+}
+
+// withdraw takes back what a creation made in the KDC. What was there before stays.
+func (s *Service) withdraw(ctx context.Context, entry ledger.Entry) error {
+	if !entry.MakesPrincipal && !entry.MakesKeytab {
+		return nil
+	}
+	return s.opts.Kerberos.Withdraw(ctx, entry.User, entry.MakesPrincipal, entry.MakesKeytab)
 }
 
 // finishDeletion removes home and principal of an account whose lines are gone.
@@ -165,8 +173,12 @@ func (s *Service) finishDeletion(ctx context.Context, entry ledger.Entry, found 
 	if !entry.User.Commandable() {
 		return nil
 	}
-	if err := s.opts.Kerberos.RemoveUser(ctx, entry.User, entry.UID); err != nil {
-		return farm.Failf(farm.Internal, farm.StepCreateKrb5Principal, farm.KDCFailed, err, "%v", err)
+	err = s.opts.Kerberos.RemoveUser(ctx, entry.User, entry.UID)
+	switch {
+	case errors.Is(err, farm.ErrDeferred):
+		found.warnings = append(found.warnings, err.Error())
+	case err != nil:
+		return principalFailed(err)
 	}
 	return nil
 }

@@ -38,10 +38,15 @@ type Homes interface {
 
 // Kerberos keeps the users' principals and keytabs.
 type Kerberos interface {
+	// Existing tells what there is of a user before a creation, which is left over from elsewhere.
+	Existing(ctx context.Context, user farm.UserName) (principal, keytab bool, err error)
 	// CreatePrincipal makes principal and keytab. It may half succeed.
 	CreatePrincipal(ctx context.Context, user farm.UserName) error
-	// RemoveUser removes principal, keytab and what lies on the farm nodes. It is no error if there
+	// Withdraw takes back those of principal and keytab that a creation made. It is no error if there
 	// is nothing.
+	Withdraw(ctx context.Context, user farm.UserName, principal, keytab bool) error
+	// RemoveUser removes principal, keytab and what lies on the farm nodes. It is no error if there
+	// is nothing. The error wraps farm.ErrDeferred if what is left is noted and tried again.
 	RemoveUser(ctx context.Context, user farm.UserName, uid farm.ID) error
 }
 

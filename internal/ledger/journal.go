@@ -38,7 +38,11 @@ type Entry struct {
 	// Groups are the names and numbers that the operation will make, the private group first.
 	Groups []farm.GroupRef `json:"groups,omitempty"`
 	// MakesHome says that there was no home before, so that undo may remove what is there now.
-	MakesHome bool      `json:"makes_home,omitempty"`
+	MakesHome bool `json:"makes_home,omitempty"`
+	// MakesPrincipal and MakesKeytab say the same of the Kerberos principal and its keytab's Secret.
+	MakesPrincipal bool `json:"makes_principal,omitempty"`
+	MakesKeytab    bool `json:"makes_keytab,omitempty"`
+
 	Instance  string    `json:"instance"`
 	StartedAt time.Time `json:"started_at"`
 }
