@@ -106,6 +106,8 @@ func (s *Storm) kill(i int) {
 func (s *Storm) stop(i int) {
 	process := s.instances[i].process
 	process.Term()
+	// For a moment callers still come to one that takes no new work, or does not listen any more.
+	pause(s.t.Context(), s.between(20, 300))
 	s.instances[i].url.Store("")
 	if ending := process.Wait(s.t, time.Minute); ending != "exit status 0" {
 		s.violate("an instance that was asked to stop ended with %s", ending)

@@ -46,7 +46,7 @@ type Options struct {
 // short limits, and a reconciler that looks often.
 func Env() map[string]string {
 	return map[string]string{
-		"LEDGER_LOCK": "mysql", "RECONCILE_INTERVAL": "2s", "RECONCILE_GRACE": "10s", "LOG_LEVEL": "warn",
+		"LEDGER_LOCK": "mysql", "RECONCILE_INTERVAL": "2s", "RECONCILE_GRACE": "10s",
 		"ACCOUNT_REQUEST_BUDGET": "30s", "POD_REQUEST_BUDGET": "40s", "UNDO_RESERVE": "15s", "DRAIN_TIMEOUT": "8s",
 		"POD_READY_TIMEOUT": "20s", "POD_DELETE_TIMEOUT": "20s",
 	}
