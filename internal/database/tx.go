@@ -49,7 +49,12 @@ func (db *DB) InTx(ctx context.Context, name string, fn func(ctx context.Context
 		option(&o)
 	}
 	return db.repeat(ctx, name, o.repeatable, func(ctx context.Context) error {
-		tx, err := db.write.BeginTx(ctx, nil)
+		conn, err := db.write.Conn(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = conn.Close() }()
+		tx, err := conn.BeginTx(ctx, nil)
 		if err != nil {
 			return err
 		}
@@ -58,7 +63,13 @@ func (db *DB) InTx(ctx context.Context, name string, fn func(ctx context.Context
 		if err := fn(ctx, tx); err != nil {
 			return err
 		}
-		return commit(tx)
+		if err := commit(tx); err != nil {
+			// The server may think that the transaction is still open: the next one on this connection
+			// would keep it.
+			_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+			return err
+		}
+		return nil
 	})
 }
 
