@@ -24,7 +24,7 @@ const (
 )
 
 // errNotListed tells of a node that FARM_NODES_JSON does not have.
-var errNotListed = errors.New("FARM_NODES_JSON has no such node")
+var errNotListed = fmt.Errorf("FARM_NODES_JSON does not list it: %w", farm.ErrNotFound)
 
 func (r *Realm) node(name farm.NodeName) (Node, error) {
 	for _, node := range r.nodes {

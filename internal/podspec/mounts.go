@@ -16,6 +16,8 @@ type mount struct {
 	volume string
 	path   string
 	source corev1.VolumeSource
+
+	readOnly bool
 }
 
 // mountsOf lists the home, the Kerberos credential cache and the GPU device files.
@@ -31,6 +33,9 @@ func mountsOf(in Input, gpus int) ([]mount, error) {
 	mounts := []mount{{volume: "nfs-home", path: "/home", source: home}}
 	if in.Settings.Krb5Realm != "" {
 		mounts = append(mounts, credentialCache(in.Account.UID))
+	}
+	if in.Settings.AccountSecret {
+		mounts = append(mounts, accountSecret(in.Pod))
 	}
 	return append(mounts, devices...), nil
 }
@@ -58,6 +63,19 @@ func homeVolume(s Settings) (corev1.VolumeSource, error) {
 func credentialCache(uid farm.ID) mount {
 	dir := fmt.Sprintf("/run/user/%d", uid)
 	return mount{volume: "krb5-ccache", path: dir, source: hostPath(dir, corev1.HostPathDirectoryOrCreate)}
+}
+
+// AccountSecretFile is where a workspace finds its user's password hash, without a line end, mode 0400.
+const AccountSecretFile = "/run/ailab/account/" + farm.ShadowKey
+
+// accountSecret is the Secret with the user's password hash. It is owned by the pod and so made after
+// it; kubelet tries the mount until the Secret is there.
+func accountSecret(pod farm.PodName) mount {
+	mode, required := int32(0o400), false
+	return mount{volume: "account", path: path.Dir(AccountSecretFile), readOnly: true, source: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+		SecretName: farm.AccountSecretName(pod), DefaultMode: &mode, Optional: &required,
+		Items: []corev1.KeyToPath{{Key: farm.ShadowKey, Path: path.Base(AccountSecretFile)}},
+	}}}
 }
 
 // gpuDevices are the first n GPUs of the node and the control devices that CUDA opens.

@@ -46,6 +46,9 @@ type Settings struct {
 	HomeHostPath string
 	// Krb5Realm switches Kerberos on; empty = off.
 	Krb5Realm string
+	// AccountSecret mounts the Secret farm.AccountSecretName of the pod, with its user's password hash
+	// as file AccountSecretFile. The pod waits for it.
+	AccountSecret bool
 }
 
 // Input is everything that a workspace's pod depends on.
@@ -119,7 +122,7 @@ func Build(in Input) (*corev1.Pod, error) {
 	}
 	for _, m := range mounts {
 		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: m.volume, VolumeSource: m.source})
-		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: m.volume, MountPath: m.path})
+		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: m.volume, MountPath: m.path, ReadOnly: m.readOnly})
 	}
 	pod.Spec.Containers = []corev1.Container{container}
 	return pod, nil

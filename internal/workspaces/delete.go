@@ -35,13 +35,17 @@ func (s *Service) newRemoval(user farm.UserName, pod farm.PodName, found farm.Po
 }
 
 // steps take down Services, rows and pod, in this order: a row may only go when nothing uses its
-// port any more.
+// port any more. The Secret, where there can be one, goes last.
 func (r *removal) steps() []saga.Step {
-	return []saga.Step{
+	steps := []saga.Step{
 		{Name: string(farm.StepDeleteNodePortService), Do: r.deleteServices},
 		{Name: string(farm.StepReleaseNodePort), Do: r.releasePorts},
 		{Name: string(farm.StepDeletePod), Do: r.deletePod},
 	}
+	if r.Settings.AccountSecret || r.found.AccountSecret {
+		steps = append(steps, saga.Step{Name: stepAccountSecret, Do: r.deleteAccountSecret})
+	}
+	return steps
 }
 
 func (r *removal) fail(step farm.Step, code farm.Code, cause error) *farm.Error {
@@ -113,6 +117,12 @@ func (s *Service) Delete(ctx context.Context, podName string) (Deleted, error) {
 	}
 	defer lock.Unlock()
 
+	if user != "" {
+		// A migration that was cut off speaks of two pods: it is settled while both can be told apart.
+		if err := s.settle(ctx, user); err != nil {
+			s.Log.WarnContext(ctx, "an earlier operation on the user stays unfinished", "user", user, "error", err)
+		}
+	}
 	// Only what is seen under the lock counts: another call may have removed it meanwhile.
 	found, present, err := s.lookUp(ctx, pod)
 	if err != nil {
@@ -125,6 +135,7 @@ func (s *Service) Delete(ctx context.Context, podName string) (Deleted, error) {
 	defer s.finish(operation.ID)
 	run := s.newRemoval(user, pod, found, present)
 	var warnings []string
+	keytabStays := false // and nobody has noted it
 	steps := []saga.Step{{Name: "RECORD", Do: func(ctx context.Context) error {
 		if err := s.begin(ctx, operation); err != nil {
 			return run.fail(farm.StepReleaseNodePort, farm.NodePortReleaseFailed, err)
@@ -134,10 +145,15 @@ func (s *Service) Delete(ctx context.Context, podName string) (Deleted, error) {
 	steps = append(steps, run.steps()...)
 	steps = append(steps,
 		saga.Step{Name: "REMOVE_KEYTAB", Do: func(ctx context.Context) error {
-			warnings = append(warnings, s.removeKeytab(ctx, found.Node, user, pod)...)
+			warning, err := s.removeKeytab(ctx, found.Node, user, pod)
+			warnings = append(warnings, warning...)
+			keytabStays = err != nil
 			return nil
 		}},
 		saga.Step{Name: "CLOSE", Do: func(ctx context.Context) error {
+			if keytabStays {
+				return nil // recovery goes on with the record
+			}
 			warnings = append(warnings, s.endRecord(ctx, operation)...)
 			return nil
 		}})
@@ -149,16 +165,22 @@ func (s *Service) Delete(ctx context.Context, podName string) (Deleted, error) {
 	}, nil
 }
 
-// removeKeytab is best effort: the workspace is gone already, and the caller would not try again.
-func (s *Service) removeKeytab(ctx context.Context, node farm.NodeName, user farm.UserName, pod farm.PodName) []string {
+// removeKeytab is best effort: the workspace is gone already, and the caller would not try again. The
+// error says that the keytab stays and that nobody has noted it.
+func (s *Service) removeKeytab(ctx context.Context, node farm.NodeName, user farm.UserName, pod farm.PodName) (warnings []string, err error) {
 	if node == "" || user == "" {
-		return nil
+		return nil, nil
 	}
-	if err := s.dropKeytab(ctx, node, user, pod); err != nil {
-		s.Log.WarnContext(ctx, "keytab stays on the node", "user", user, "node", node, "error", err)
-		return []string{fmt.Sprintf("keytab of %s stays on node %s: %v", user, node, err)}
+	err = s.dropKeytab(ctx, node, user, pod)
+	if err == nil {
+		return nil, nil
 	}
-	return nil
+	s.Log.WarnContext(ctx, "keytab stays on the node", "user", user, "node", node, "error", err)
+	warnings = []string{fmt.Sprintf("keytab of %s stays on node %s: %v", user, node, err)}
+	if errors.Is(err, farm.ErrDeferred) {
+		err = nil
+	}
+	return warnings, err
 }
 
 // endRecord removes a record of work that is done. If it cannot, recovery finds the work done.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
@@ -34,6 +33,7 @@ type launch struct {
 	created farm.Pod
 
 	recorded       bool // the operation's record may exist
+	closed         bool // the operation's record may be gone already
 	reserved       bool // rows may exist
 	deployed       bool // the keytab may be on the node
 	posted         bool // the pod may exist
@@ -41,6 +41,7 @@ type launch struct {
 	undecided      bool // migrate: the record may or may not say that the old pod was touched
 	foreign        bool // a pod of that name exists and is not ours
 	refused        bool // the API server said no: there is no pod
+	secretive      bool // the Secret with the password hash may exist
 	serving        bool // Services may exist
 	servicesRemain bool // undo could not remove them: their rows must stay
 	leftover       bool // something could not be undone: the record must stay
@@ -109,7 +110,7 @@ func (l *launch) buildSteps() []saga.Step {
 
 // podSteps make the pod, wait for it and open its ports.
 func (l *launch) podSteps() []saga.Step {
-	return []saga.Step{
+	steps := []saga.Step{
 		{
 			Name: string(farm.StepCreatePod),
 			Undos: []saga.Undo{
@@ -118,9 +119,13 @@ func (l *launch) podSteps() []saga.Step {
 			},
 			Do: l.createPod,
 		},
-		{Name: string(farm.StepWaitPodReady), Do: l.waitReady},
-		{Name: string(farm.StepCreateNodePortService), Do: l.createServices},
 	}
+	if l.Settings.AccountSecret {
+		steps = append(steps, saga.Step{Name: stepAccountSecret, Undos: []saga.Undo{{Run: l.undoAccountSecret}}, Do: l.putAccountSecret})
+	}
+	return append(steps,
+		saga.Step{Name: string(farm.StepWaitPodReady), Do: l.waitReady},
+		saga.Step{Name: string(farm.StepCreateNodePortService), Do: l.createServices})
 }
 
 func (l *launch) readAccount(ctx context.Context) (err error) {
@@ -198,6 +203,7 @@ func (l *launch) undoPorts(ctx context.Context) (bool, error) {
 func (l *launch) deployKeytab(ctx context.Context) error {
 	l.deployed = l.Kerberos.Enabled()
 	if err := l.Kerberos.Deploy(ctx, l.node, l.user, l.account.UID); err != nil {
+		l.deployed = l.deployed && !errors.Is(err, farm.ErrNotFound)
 		return l.buildFailed(farm.Internal, err)
 	}
 	return nil
@@ -207,7 +213,11 @@ func (l *launch) undoKeytab(ctx context.Context) (bool, error) {
 	if !l.deployed || l.undecided {
 		return false, nil
 	}
-	return false, l.dropKeytab(ctx, l.node, l.user, l.pod)
+	err := l.dropKeytab(ctx, l.node, l.user, l.pod)
+	if err != nil && !errors.Is(err, farm.ErrDeferred) {
+		l.leftover = true
+	}
+	return false, err
 }
 
 func (l *launch) buildSpec(ctx context.Context) error {
@@ -233,11 +243,16 @@ func (l *launch) createPod(ctx context.Context) (err error) {
 		l.foreign = true
 		return l.fail(farm.Conflict, farm.StepCheckExistingPod, farm.PodAlreadyExists, err)
 	case err != nil:
-		var api *farm.APIError
-		l.refused = errors.As(err, &api) && api.Status >= 400 && api.Status < 500
+		l.refused = refused(err)
 		return l.fail(farm.Internal, farm.StepCreatePod, farm.PodCreateFailed, err)
 	}
 	return nil
+}
+
+// refused tells that the API server said no: then it has made nothing.
+func refused(err error) bool {
+	var api *farm.APIError
+	return errors.As(err, &api) && api.Status >= 400 && api.Status < 500
 }
 
 // undoPod removes the pod and waits until it is gone, so that the answer tells the truth. A POST
@@ -313,6 +328,8 @@ func (l *launch) createService(ctx context.Context, i int) error {
 		port := l.ports[i]
 		err := l.Cluster.CreateService(ctx, podspec.Service(l.Settings.Namespace, l.user, l.pod, port))
 		if !errors.Is(err, farm.ErrPortTaken) && !errors.Is(err, farm.ErrExists) {
+			// The API server may still be working on a request that had no answer; recovery looks again.
+			l.leftover = l.leftover || err != nil && !refused(err)
 			return err
 		}
 		l.Log.InfoContext(ctx, "NodePort belongs to another Service, taking the next", "port", port.External, "pod", l.pod)
@@ -349,23 +366,19 @@ func (l *launch) undoServices(ctx context.Context) (bool, error) {
 // be written, recovery would later take away a workspace that somebody was told of, so then it is
 // undone at once.
 func (l *launch) close(ctx context.Context) error {
+	l.closed = true
 	if err := l.Operations.End(ctx, l.operation.ID); err != nil {
 		return l.fail(farm.Internal, farm.StepCreatePod, farm.CreatePodFailed, err)
 	}
 	return nil
 }
 
-// dropKeytab takes the user's keytab from a node, unless another workspace of that user is there.
-func (s *Service) dropKeytab(ctx context.Context, node farm.NodeName, user farm.UserName, gone farm.PodName) error {
-	if !s.Kerberos.Enabled() {
-		return nil
+// undoClose writes the record back before anything else is undone: its removal may have happened
+// without an answer, and what undo then leaves behind nobody would know of. One that is still there
+// stays as it is.
+func (l *launch) undoClose(ctx context.Context) (bool, error) {
+	if !l.closed {
+		return false, nil
 	}
-	pods, err := s.Cluster.PodsOf(ctx, user)
-	if err != nil {
-		return fmt.Errorf("see whether %s has another pod on node %s: %w", user, node, err)
-	}
-	if slices.ContainsFunc(pods, func(p farm.Pod) bool { return p.Node == node && p.Name != gone }) {
-		return nil
-	}
-	return s.Kerberos.Remove(ctx, node, user)
+	return false, l.Operations.Begin(ctx, l.operation)
 }

@@ -46,12 +46,17 @@ func (s *Service) Migrate(ctx context.Context, request MigrateRequest) (Migrated
 	}
 	defer lock.Unlock()
 
+	// The half-made pod of a migration that was cut off runs too; it must not pass for the workspace.
+	unsettled := s.settle(ctx, user)
 	choice, err := s.choose(ctx, user, request)
 	if err != nil {
 		return Migrated{}, err
 	}
 	if choice.skip != nil {
 		return *choice.skip, nil
+	}
+	if unsettled != nil {
+		return Migrated{}, migrateError(textMigrateFailed, fmt.Errorf("recover an earlier operation on user '%s': %w", user, unsettled))
 	}
 	return s.move(ctx, lock, user, choice)
 }
@@ -225,7 +230,10 @@ func (s *Service) leaveOld(ctx context.Context, operation farm.Operation, old fa
 		s.Log.WarnContext(ctx, "old workspace is left to recovery", "user", operation.User, "pod", old.Name, "error", err)
 		return []string{fmt.Sprintf("the old workspace %s could not be removed and is left to recovery: %v", old.Name, err)}
 	}
-	warnings := s.removeKeytab(ctx, old.Node, operation.User, old.Name)
+	warnings, err := s.removeKeytab(ctx, old.Node, operation.User, old.Name)
+	if err != nil {
+		return warnings // recovery goes on with the record
+	}
 	return append(warnings, s.endRecord(ctx, operation)...)
 }
 

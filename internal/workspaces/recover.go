@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"config-server/internal/farm"
@@ -46,11 +47,10 @@ func (s *Service) Recover(ctx context.Context) ([]Recovered, error) {
 		if err == nil {
 			outcome, err = s.recoverOne(ctx, record)
 		}
-		if err != nil {
-			s.Log.WarnContext(ctx, "operation could not be recovered", "operation", record.ID, "kind", record.Kind, "user", record.User, "pod", record.Pod, "error", err)
-		} else {
-			s.Log.InfoContext(ctx, "operation recovered", "operation", record.ID, "kind", record.Kind, "user", record.User, "pod", record.Pod, "outcome", outcome)
+		if err == nil && outcome == "" {
+			continue // it came to its end meanwhile
 		}
+		s.tellRecovered(ctx, record, outcome, err)
 		all = append(all, Recovered{Operation: record, Outcome: outcome, Err: err})
 	}
 	return all, nil
@@ -100,6 +100,41 @@ func (s *Service) isFree(ctx context.Context, name string) (bool, error) {
 	return free, err
 }
 
+func (s *Service) tellRecovered(ctx context.Context, record farm.Operation, outcome string, err error) {
+	about := []any{"operation", record.ID, "kind", record.Kind, "user", record.User, "pod", record.Pod}
+	if err != nil {
+		s.Log.WarnContext(ctx, "operation could not be recovered", append(about, "error", err)...)
+		return
+	}
+	s.Log.InfoContext(ctx, "operation recovered", append(about, "outcome", outcome)...)
+}
+
+// settle recovers what earlier calls on a user left, before a call that could mistake the remains
+// for a workspace. The caller holds the user's lock and has no operation of its own yet.
+func (s *Service) settle(ctx context.Context, user farm.UserName) error {
+	records, err := s.Operations.List(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	gone := map[string]bool{}
+	for _, record := range records {
+		if record.User != user {
+			continue
+		}
+		mine, err := s.take(ctx, record, gone)
+		outcome := ""
+		if err == nil && mine {
+			outcome, err = s.recoverHeld(ctx, record.ID)
+		}
+		if err != nil || outcome != "" {
+			s.tellRecovered(ctx, record, outcome, err)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
 func (s *Service) recoverOne(ctx context.Context, record farm.Operation) (string, error) {
 	name := farm.UserLock(record.User)
 	if record.User == "" {
@@ -110,7 +145,22 @@ func (s *Service) recoverOne(ctx context.Context, record farm.Operation) (string
 		return "", err
 	}
 	defer lock.Unlock()
+	return s.recoverHeld(ctx, record.ID)
+}
 
+// recoverHeld recovers one record of ours under its user's lock. It reads it again: what was listed
+// before the lock was had may have come to a good end since, and its workspace is somebody's. The
+// outcome is empty if it has.
+func (s *Service) recoverHeld(ctx context.Context, id string) (string, error) {
+	records, err := s.Operations.List(ctx)
+	if err != nil {
+		return "", err
+	}
+	at := slices.IndexFunc(records, func(r farm.Operation) bool { return r.ID == id && r.Instance == s.Instance })
+	if at < 0 || s.isRunning(id) {
+		return "", nil
+	}
+	record := records[at]
 	pod, outcome := record.Pod, OutcomeUndone
 	switch {
 	case record.Kind == farm.OperationDelete:
@@ -151,8 +201,6 @@ func (s *Service) takeDown(ctx context.Context, record farm.Operation, pod farm.
 	if node == "" && pod == record.OldPod {
 		node = record.OldNode
 	}
-	if warnings := s.removeKeytab(ctx, node, record.User, pod); len(warnings) > 0 {
-		return errors.New(warnings[0])
-	}
-	return nil
+	_, err = s.removeKeytab(ctx, node, record.User, pod)
+	return err
 }

@@ -43,6 +43,10 @@ type Cluster interface {
 	DeleteServicesOf(ctx context.Context, pod farm.PodName) (int, error)
 	// TakenPorts are the NodePorts of the cluster's Services; false if they are not known.
 	TakenPorts() (map[int]bool, bool)
+	// PutSecret creates a Secret, or replaces the one that has its name.
+	PutSecret(ctx context.Context, secret farm.Secret) error
+	// DeleteSecret removes a Secret; false if there was none.
+	DeleteSecret(ctx context.Context, name string) (bool, error)
 }
 
 // UserConfigs asks admin_be. Its errors are *farm.Error of the step FETCH_USER_CONFIG.
@@ -70,6 +74,8 @@ type Accounts interface {
 	Account(ctx context.Context, user farm.UserName) (farm.Account, farm.Group, error)
 	// GroupNames names those of the groups that exist, in the order asked.
 	GroupNames(ctx context.Context, ids []farm.ID) ([]farm.GroupRef, error)
+	// ShadowHash is the account's password field, a secret. It wraps farm.ErrNotFound.
+	ShadowHash(ctx context.Context, user farm.UserName) (string, error)
 }
 
 // Images knows saved images.
@@ -84,8 +90,14 @@ type Images interface {
 type Kerberos interface {
 	// Enabled reports whether there is anything to do.
 	Enabled() bool
+	// Deploy brings a keytab to a node. The error wraps farm.ErrNotFound if no such node is known and
+	// nothing was done.
 	Deploy(ctx context.Context, node farm.NodeName, user farm.UserName, uid farm.ID) error
+	// Remove takes a keytab away. The error wraps farm.ErrDeferred if it is noted for later.
 	Remove(ctx context.Context, node farm.NodeName, user farm.UserName) error
+	// Left lists the removals that are noted, Keep strikes one out.
+	Left(ctx context.Context) ([]farm.KeytabLeft, error)
+	Keep(ctx context.Context, left farm.KeytabLeft) error
 }
 
 // Locks hands out named locks. The error wraps farm.ErrLockTimeout when the context ends first.
