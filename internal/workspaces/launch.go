@@ -34,7 +34,6 @@ type launch struct {
 
 	recorded       bool // the operation's record may exist
 	closed         bool // the operation's record may be gone already
-	closed         bool // the operation's record may be gone already
 	reserved       bool // rows may exist
 	deployed       bool // the keytab may be on the node
 	posted         bool // the pod may exist
@@ -248,12 +247,6 @@ func (l *launch) createPod(ctx context.Context) (err error) {
 		return l.fail(farm.Internal, farm.StepCreatePod, farm.PodCreateFailed, err)
 	}
 	return nil
-}
-
-// refused tells that the API server said no: then it has made nothing.
-func refused(err error) bool {
-	var api *farm.APIError
-	return errors.As(err, &api) && api.Status >= 400 && api.Status < 500
 }
 
 // refused tells that the API server said no: then it has made nothing.
