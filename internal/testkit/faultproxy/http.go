@@ -21,8 +21,8 @@ type HTTPFault struct {
 	Match string
 	Skip  int // how many requests pass first
 	Times int // how many it hits; 0 = all
-	// Hook is called when the fault hits, before all else. A fault with nothing but a Hook lets the
-	// request go on.
+	// Hook is called when the fault hits: before all else, or with After when the real server has
+	// answered. A fault with nothing but a Hook lets the request go on.
 	Hook func()
 	// After has the request answered by the real server first: its effect is there, its answer is lost.
 	After bool
@@ -110,15 +110,15 @@ func (p *HTTP) match(expression string) *regexp.Regexp {
 // ServeHTTP passes a request on or breaks it.
 func (p *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fault, hit := p.rules.take(r.Method + " " + r.URL.RequestURI())
+	if hit && fault.After {
+		p.proxy.ServeHTTP(httptest.NewRecorder(), r)
+	}
 	if hit && fault.Hook != nil {
 		fault.Hook()
 	}
 	if !hit || fault.passes() {
 		p.pass(w, r)
 		return
-	}
-	if fault.After {
-		p.proxy.ServeHTTP(httptest.NewRecorder(), r)
 	}
 	switch {
 	case fault.Hang:
@@ -161,7 +161,7 @@ func (p *HTTP) pass(w http.ResponseWriter, r *http.Request) {
 
 // passes tells whether the fault only looks on.
 func (f HTTPFault) passes() bool {
-	return f.Status == 0 && f.Body == "" && !f.Hang && !f.Reset
+	return f.Status == 0 && f.Body == "" && !f.Hang && !f.Reset && !f.After
 }
 
 func (f HTTPFault) answer(w http.ResponseWriter) {

@@ -16,8 +16,8 @@ type SQLFault struct {
 	Match string
 	Skip  int // how many statements pass first
 	Times int // how many it hits; 0 = all
-	// Hook is called when the fault hits, before all else. A fault with nothing but a Hook lets the
-	// statement go on.
+	// Hook is called when the fault hits: before all else, or with After when the server has
+	// answered. A fault with nothing but a Hook lets the statement go on.
 	Hook func()
 	// After has the server run the statement first: its effect is there, its answer is lost.
 	After bool
@@ -164,7 +164,7 @@ func (l *link) statements() {
 			continue
 		}
 		fault, hit := l.proxy.rules.take(string(packet[5:]))
-		if hit && fault.Hook != nil {
+		if hit && fault.Hook != nil && !fault.After {
 			fault.Hook()
 		}
 		if !l.carry(packet, fault, hit) {
@@ -183,7 +183,12 @@ func (l *link) carry(packet []byte, fault SQLFault, hit bool) bool {
 		return err == nil
 	case fault.After:
 		l.mu.Lock()
-		l.lose = func() { answer(l.client) }
+		l.lose = func() {
+			if fault.Hook != nil {
+				fault.Hook()
+			}
+			answer(l.client)
+		}
 		l.mu.Unlock()
 		_, err := l.server.Write(packet)
 		return err == nil

@@ -1,0 +1,404 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"config-server/internal/farm"
+	"config-server/internal/testkit"
+	"config-server/internal/testkit/faultproxy"
+)
+
+// fault is what is broken around one request.
+type fault struct {
+	api  []faultproxy.HTTPFault
+	prom []faultproxy.HTTPFault
+	sql  []faultproxy.SQLFault
+	nas  []testkit.SSHFault
+	// hook is called when one of api, prom or sql hits.
+	hook func(s *stand)
+	// do breaks what no proxy stands before. What it returns, if anything, is called when the
+	// request is over and mends it.
+	do func(t testing.TB, s *stand) (mend func())
+}
+
+// row is one line of the table: a step of a use case fails in one way.
+type row struct {
+	step, name string
+	fault      fault
+	// undo makes the first call of undo fail too; the row then runs a second time with it. The zero
+	// value says that there is nothing to undo.
+	undo fault
+	// env starts the service anew for this row, with these settings; early does so with the faults
+	// already in place, so that its watches never come up.
+	env   map[string]string
+	early bool
+	// want begins the answer's column: the status, and step and code or the text that it must have.
+	want string
+	// body replaces the use case's.
+	body string
+}
+
+// useCase is one call with the table of its rows.
+type useCase struct {
+	name, method, path, body string
+	// prepare makes what the call is about, with everything well.
+	prepare func(t testing.TB, s *stand)
+	// whole is the state after a success; afterwards lists those that may stand, beside unchanged,
+	// when the fault is lifted and recovery has run.
+	whole, afterwards []string
+	rows              []row
+}
+
+// result is a row as it came out.
+type result struct {
+	row
+	first, second outcome
+	twice         bool
+	unexpected    []string
+}
+
+// outcome is one run of a row.
+type outcome struct {
+	answer, undone, left, after string
+	failed                      bool
+}
+
+// table runs the rows on so many stands and returns them in their order.
+func (u useCase) table(t *testing.T, prom *testkit.PrometheusServer, stands int) []result {
+	t.Helper()
+	results := make([]result, len(u.rows))
+	next := make(chan int, len(u.rows))
+	for i := range u.rows {
+		next <- i
+	}
+	close(next)
+	// Stands are raised here, because only the test's own goroutine may end the test.
+	var crew []*stand
+	for range stands {
+		crew = append(crew, newStand(t, prom))
+	}
+	var all sync.WaitGroup
+	for _, s := range crew {
+		all.Go(func() {
+			for i := range next {
+				results[i] = u.try(t, s, u.rows[i])
+			}
+		})
+	}
+	all.Wait()
+	return results
+}
+
+// try runs a row, and once more with undo failing too.
+func (u useCase) try(t *testing.T, s *stand, r row) result {
+	res := result{row: r}
+	note := func(format string, args ...any) {
+		res.unexpected = append(res.unexpected, fmt.Sprintf(format, args...))
+	}
+	res.first = u.run(t, s, r, fault{}, note)
+	if !r.undo.nothing() && res.first.failed {
+		res.twice = true
+		res.second = u.run(t, s, r, r.undo, func(format string, args ...any) { note("undo failing: "+format, args...) })
+	}
+	for _, what := range res.unexpected {
+		t.Errorf("%s, %s, %s: %s", u.name, r.step, r.name, what)
+	}
+	if len(res.unexpected) > 0 {
+		t.Logf("log of %s, %s, %s:\n%s", u.name, r.step, r.name, s.takeLog())
+	}
+	s.takeLog()
+	return res
+}
+
+func (f fault) nothing() bool {
+	return len(f.api)+len(f.prom)+len(f.sql)+len(f.nas) == 0 && f.do == nil
+}
+
+// hooked is the fault with its hook in each of the proxies' faults.
+func (f fault) hooked(s *stand) fault {
+	f.api, f.prom, f.sql = slices.Clone(f.api), slices.Clone(f.prom), slices.Clone(f.sql)
+	if f.hook == nil {
+		return f
+	}
+	hook := func() { f.hook(s) }
+	for i := range f.api {
+		f.api[i].Hook = hook
+	}
+	for i := range f.prom {
+		f.prom[i].Hook = hook
+	}
+	for i := range f.sql {
+		f.sql[i].Hook = hook
+	}
+	return f
+}
+
+// run runs a row once: prepare, break, ask, look, mend, recover, look again.
+func (u useCase) run(t *testing.T, s *stand, r row, undo fault, note func(string, ...any)) outcome {
+	t.Helper()
+	u.prepare(t, s)
+	before := s.look(t)
+	method, path, body := u.method, u.path, u.body
+	if r.body != "" {
+		body = r.body
+	}
+	mend := s.apply(t, r, undo)
+	a := s.send(t, method, s.fillIn(path), s.fillIn(body))
+	s.lift(t)
+	left := s.look(t)
+	mend()
+	if r.env != nil || r.early {
+		s.restart(t, nil, true)
+	}
+	out := outcome{failed: a.status/100 != 2, answer: a.summary(), undone: a.undone(), left: left.since(before)}
+	if !strings.HasPrefix(strings.TrimPrefix(out.answer, "(nobody) "), r.want) {
+		note("the answer is %q, want %q: %v", out.answer, r.want, a.body)
+	}
+	u.judge(a, out, left, before, undo.nothing(), note)
+
+	// The fault is lifted and recovery runs once.
+	ctx, cancel := context.WithTimeout(t.Context(), standLimit)
+	defer cancel()
+	if _, err := s.app.parts.reconciler.Pass(ctx, false); err != nil {
+		note("recovery: %v", err)
+	}
+	after := s.look(t)
+	out.after = after.since(before)
+	allowed := append([]string{unchanged}, u.afterwards...)
+	if a.status/100 == 2 {
+		allowed = append(append([]string{}, u.whole...), u.afterwards...)
+	}
+	if !slices.Contains(allowed, out.after) {
+		note("after recovery: %s, want one of %q", out.after, allowed)
+	}
+	s.sweep(t)
+	return out
+}
+
+// judge holds an outcome against what must hold whatever fails.
+func (u useCase) judge(a answer, out outcome, left, before state, undoWell bool, note func(string, ...any)) {
+	if a.status/100 == 2 && undoWell && !slices.Contains(u.whole, out.left) && a.body["warnings"] == nil {
+		note("success, but left is: %s", out.left)
+	}
+	if a.status/100 != 2 && undoWell && out.left != unchanged && !strings.Contains(out.left, "record ") && !strings.Contains(out.left, "journal ") {
+		note("failed and left something that nobody knows of: %s", out.left)
+	}
+	if rollback, there := a.body["rollback"]; there && fmt.Sprint(rollback) != fmt.Sprint(a.body["progress"]) {
+		note("rollback %v is not progress %v", rollback, a.body["progress"])
+	}
+	// What the map calls done may not be there.
+	progress, _ := a.body["progress"].(map[string]any)
+	for key, there := range map[string]func(workspace) bool{
+		farm.KeyPodDeleted:        func(w workspace) bool { return w.pod },
+		farm.KeyServicesDeleted:   func(w workspace) bool { return w.services > 0 },
+		farm.KeyNodePortsReleased: func(w workspace) bool { return w.rows > 0 },
+	} {
+		if progress[key] != true || a.status/100 == 2 {
+			continue
+		}
+		for name, w := range left.workspaces {
+			if _, old := before.workspaces[name]; there(w) && (!old || u.name == "delete-pod") {
+				note("%s is told, but there is: %s", key, w)
+			}
+		}
+	}
+}
+
+// apply breaks what a row says; the function that it returns mends what no proxy stands before.
+func (s *stand) apply(t testing.TB, r row, undo fault) (mend func()) {
+	t.Helper()
+	s.seen.expect(func() {}) // so that nothing takes an earlier request for this one
+	var mends []func()
+	for _, f := range []fault{r.fault, undo} {
+		if f.do == nil {
+			continue
+		}
+		if one := f.do(t, s); one != nil {
+			mends = append(mends, one)
+		}
+	}
+	broken := func() {
+		hooked := r.fault.hooked(s)
+		s.api.Fail(append(hooked.api, undo.api...)...)
+		s.prom.Fail(append(hooked.prom, undo.prom...)...)
+		s.sql.Fail(append(hooked.sql, undo.sql...)...)
+	}
+	s.NAS.Fail(t, append(slices.Clone(r.fault.nas), undo.nas...)...)
+	switch {
+	case r.early:
+		s.stop(t)
+		broken()
+		s.start(t, r.env, false)
+	case r.env != nil:
+		s.restart(t, r.env, true)
+		broken()
+	default:
+		broken()
+	}
+	return func() {
+		for _, one := range slices.Backward(mends) {
+			one()
+		}
+	}
+}
+
+// lift ends all faults of the proxies.
+func (s *stand) lift(t testing.TB) {
+	t.Helper()
+	s.api.Fail()
+	s.prom.Fail()
+	s.sql.Fail()
+	s.sql.Refuse(false)
+	s.NAS.Fail(t)
+}
+
+var (
+	podName  = regexp.MustCompile(`ailab-[a-z0-9_-]+-[0-9a-f]{8}`)
+	anyPort  = regexp.MustCompile(`127\.0\.0\.1:\d+`)
+	portText = regexp.MustCompile(`\b30[5-9]\d\d\b|\b31\d\d\d\b`)
+)
+
+// summary is the answer in a line: status, then step and code, or the text, or what a success tells.
+func (a answer) summary() string {
+	parts := []string{fmt.Sprint(a.status)}
+	switch {
+	case a.text("step") != "":
+		parts = append(parts, a.text("step"), a.text("error"))
+		if a.text("k8s_status") != "" {
+			parts = append(parts, "(Kubernetes "+a.text("k8s_status")+")")
+		}
+	case a.text("error") != "":
+		text, _, _ := strings.Cut(a.text("error"), ": ") // causes are told in the words of libraries
+		parts = append(parts, text)
+	default:
+		for _, key := range []string{"status", "reason", "node", "to"} {
+			if a.text(key) != "" {
+				parts = append(parts, a.text(key))
+			}
+		}
+		if a.body["already_absent"] == true {
+			parts = append(parts, "(already absent)")
+		}
+		if warnings, ok := a.body["warnings"].([]any); ok {
+			parts = append(parts, fmt.Sprintf("with %d warning", len(warnings)))
+		}
+	}
+	text := strings.Join(parts, " ")
+	text = podName.ReplaceAllString(text, "POD")
+	text = anyPort.ReplaceAllString(text, "ADDRESS")
+	text = portText.ReplaceAllString(text, "PORT")
+	if a.gone {
+		text = "(nobody) " + text
+	}
+	return text
+}
+
+// undone is the map of what was undone or done: keys that are true, and after "not" those that are not.
+func (a answer) undone() string {
+	progress, ok := a.body["progress"].(map[string]any)
+	if !ok || len(progress) == 0 {
+		return ""
+	}
+	var yes, no []string
+	for key, value := range progress {
+		if value == true {
+			yes = append(yes, key)
+		} else {
+			no = append(no, key)
+		}
+	}
+	slices.Sort(yes)
+	slices.Sort(no)
+	text := strings.Join(yes, ", ")
+	if len(no) > 0 {
+		text = strings.TrimPrefix(text+"; not "+strings.Join(no, ", "), "; ")
+	}
+	return text
+}
+
+// markdown is the table as it is kept.
+func (u useCase) markdown(results []result) []byte {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s\n\n%s\n\n", u.name, tableIntro)
+	b.WriteString("| step | fault | answer | undone | left | undo fails too: undone | left | after recovery |\n|---|---|---|---|---|---|---|---|\n")
+	for _, r := range results {
+		second := outcome{undone: "", left: "", after: r.first.after}
+		if r.twice {
+			second = r.second
+		}
+		cells := []string{r.step, r.name, r.first.answer, r.first.undone, r.first.left, second.undone, second.left, second.after}
+		for i, cell := range cells {
+			cells[i] = strings.ReplaceAll(cell, "|", "\\|")
+		}
+		b.WriteString("| " + strings.Join(cells, " | ") + " |\n")
+	}
+	return []byte(b.String())
+}
+
+const tableIntro = "Each step fails in each way its part can fail. *undone* is the map in the answer; *left* is what differs from before the call,\n" +
+	"right after it. Where there is something to undo the row ran a second time with the first call of undo failing too. *after recovery*: the\n" +
+	"fault is lifted and recovery has run once."
+
+// fillIn puts the pod of the row's preparation in the place of {pod}.
+func (s *stand) fillIn(text string) string { return strings.ReplaceAll(text, "{pod}", s.pod) }
+
+// soon calls do once when the condition holds, in the background; the function that it returns
+// waits for that, and fails the test if it never came.
+func soon(t testing.TB, what string, holds func(ctx context.Context) bool, do func()) (wait func()) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), standLimit)
+	done := make(chan error, 1)
+	go func() {
+		err := testkit.Eventually(ctx, func(ctx context.Context) error {
+			if !holds(ctx) {
+				return fmt.Errorf("not yet: %s", what)
+			}
+			return nil
+		})
+		if err == nil {
+			do()
+		}
+		done <- err
+	}()
+	return func() {
+		defer cancel()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(time.Second):
+			t.Errorf("it did not come to it that %s", what)
+		}
+	}
+}
+
+// removeFile removes a file that must be there.
+func removeFile(t testing.TB, path string) {
+	t.Helper()
+	if err := os.Remove(path); err != nil {
+		t.Error(err)
+	}
+}
+
+func (u *useCase) add(rows ...row) { u.rows = append(u.rows, rows...) }
+
+// check runs the table on so many stands, compares it with the golden file and tells the counts.
+func (u *useCase) check(t *testing.T, stands int) {
+	t.Helper()
+	results := u.table(t, testkit.Prometheus(t, testkit.GoldenLoads()), stands)
+	unexpected := 0
+	for _, r := range results {
+		unexpected += len(r.unexpected)
+	}
+	testkit.Golden(t, "testdata/faults/"+strings.NewReplacer("/", "-", "{", "", "}", "", " ", "-").Replace(u.name)+".md", u.markdown(results))
+	t.Logf("%s: %d rows, %d unexpected", u.name, len(results), unexpected)
+}
