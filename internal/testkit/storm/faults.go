@@ -12,18 +12,20 @@ import (
 // Trouble makes faults of all kinds one after the other until ctx ends, then mends them all.
 func (s *Storm) Trouble(ctx context.Context) {
 	faults := s.faults()
-	for round := 1; ctx.Err() == nil; round++ {
-		// Each round has every fault once, in another order; then it is calm for longer than faults
-		// excuse failures.
-		for _, i := range s.random.Perm(len(faults)) {
+	for ctx.Err() == nil {
+		// Each round has every fault once, in another order. Now and then it is calm for longer than
+		// faults excuse failures.
+		for nth, i := range s.random.Perm(len(faults)) {
 			if pause(ctx, s.between(200, 1200)); ctx.Err() != nil {
 				break
 			}
 			over := s.trouble(faults[i].what)
 			faults[i].happen(ctx)
 			over()
+			if nth%7 == 6 {
+				pause(ctx, s.opts.Grace+4*time.Second)
+			}
 		}
-		pause(ctx, s.opts.Grace+5*time.Second)
 	}
 }
 

@@ -266,7 +266,7 @@ func (s *Storm) send(ctx context.Context, random *rand.Rand, what, method, path,
 		s.mu.Lock()
 		s.retries++
 		s.mu.Unlock()
-		pause(ctx, time.Duration(20+random.IntN(200))*time.Millisecond)
+		pause(ctx, time.Duration(100+random.IntN(500))*time.Millisecond)
 	}
 	return r
 }
