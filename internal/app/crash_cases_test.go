@@ -91,35 +91,52 @@ func (f *crashFarm) config(name, image string, nodes []string, purposes ...strin
 	f.world.AdminBE.SetConfig(name, fields)
 }
 
+// createPod prepares a user with an additional port.
+func createPod(t *testing.T, f *crashFarm, name string) crashCall {
+	t.Helper()
+	f.must(t, f.putUser(name), 201)
+	f.config(name, "", nil, crashKorean)
+	return crashCall{"POST", "/create-pod", fmt.Sprintf(`{"username":%q}`, name)}
+}
+
+// migrate prepares a user with a workspace on the busiest node.
+func migrate(t *testing.T, f *crashFarm, name string) crashCall {
+	t.Helper()
+	call := createPod(t, f, name)
+	f.config(name, "", []string{"farm5"}, crashKorean)
+	f.must(t, call, 201)
+	f.config(name, "", nil, crashKorean)
+	return crashCall{"POST", "/migrate", fmt.Sprintf(`{"username":%q,"nodes":["farm5","farm6"]}`, name)}
+}
+
+// The faults of making a workspace, and their end.
+func healConfig(_ *testing.T, f *crashFarm, name string) { f.config(name, "", nil, crashKorean) }
+
+func refuseService(_ *testing.T, f *crashFarm, name string) {
+	f.config(name, "", nil, crashKorean, crashRefused)
+}
+
+func fate(image string) func(*testing.T, *crashFarm, string) {
+	return func(_ *testing.T, f *crashFarm, name string) { f.config(name, image, nil, crashKorean) }
+}
+
 func workspaceCrashes() []crashCase {
-	create := func(t *testing.T, f *crashFarm, name string) crashCall {
-		f.must(t, f.putUser(name), 201)
-		f.config(name, "", nil, crashKorean)
-		return crashCall{"POST", "/create-pod", fmt.Sprintf(`{"username":%q}`, name)}
-	}
-	migrate := func(t *testing.T, f *crashFarm, name string) crashCall {
-		call := create(t, f, name)
-		f.config(name, "", []string{"farm5"}, crashKorean)
-		f.must(t, call, 201)
-		f.config(name, "", nil, crashKorean)
-		return crashCall{"POST", "/migrate", fmt.Sprintf(`{"username":%q,"nodes":["farm5","farm6"]}`, name)}
-	}
-	well := func(_ *testing.T, f *crashFarm, name string) { f.config(name, "", nil, crashKorean) }
-	fate := func(image string) func(*testing.T, *crashFarm, string) {
-		return func(_ *testing.T, f *crashFarm, name string) { f.config(name, image, nil, crashKorean) }
-	}
-	refused := func(_ *testing.T, f *crashFarm, name string) { f.config(name, "", nil, crashKorean, crashRefused) }
 	return []crashCase{
-		{name: "create-pod", arrange: create, status: 201, fresh: 201, done: 201, again: true,
+		{name: "create-pod", arrange: createPod, status: 201, fresh: 201, done: 201, again: true,
 			recovery: []string{"create-pod/CREATE_NODEPORT_SERVICE/after#1"}, outage: "POST pods after#1"},
-		{name: "create-pod, never Ready", arrange: create, fault: fate(testkit.ImageNeverPull), heal: well, status: 500, fresh: 201},
-		{name: "create-pod, Service refused", arrange: create, fault: refused, heal: well, status: 500, fresh: 201,
+		{name: "create-pod, never Ready", arrange: createPod, fault: fate(testkit.ImageNeverPull), heal: healConfig, status: 500, fresh: 201},
+		{name: "create-pod, Service refused", arrange: createPod, fault: refuseService, heal: healConfig, status: 500, fresh: 201,
 			recovery: []string{"create-pod/CREATE_POD/before-undo#2"}},
 		{name: "delete-pod", arrange: func(t *testing.T, f *crashFarm, name string) crashCall {
-			pod := f.must(t, create(t, f, name), 201).Text("pod_name")
+			pod := f.must(t, createPod(t, f, name), 201).Text("pod_name")
 			return crashCall{"POST", "/delete-pod", fmt.Sprintf(`{"pod_name":%q}`, pod)}
 		}, status: 200, fresh: 200, done: 200,
 			recovery: []string{"delete-pod/RECORD/after#1"}, outage: "delete-pod/RELEASE_NODEPORT/before#1"},
+	}
+}
+
+func migrationCrashes() []crashCase {
+	return []crashCase{
 		{name: "migrate", arrange: migrate, status: 200, fresh: 200, done: 200,
 			recovery: []string{"migrate/CREATE_NODEPORT_SERVICE/after#1", "migrate/TOUCH_OLD_POD/after#1"}, outage: "migrate/TOUCH_OLD_POD/after#1"},
 		{name: "migrate, save script fails", arrange: migrate, status: 500, fresh: 200,
@@ -127,8 +144,8 @@ func workspaceCrashes() []crashCase {
 				f.world.Cluster.OnExec(t, kubelet.Result{Contains: "save_image", Exit: 3, Stderr: "no space left"})
 			},
 			heal: func(t *testing.T, f *crashFarm, _ string) { f.world.Cluster.OnExec(t) }},
-		{name: "migrate, new pod fails", arrange: migrate, fault: fate(testkit.ImageFails), heal: well, status: 500, fresh: 200},
-		{name: "migrate, Service refused", arrange: migrate, fault: refused, heal: well, status: 500, fresh: 200},
+		{name: "migrate, new pod fails", arrange: migrate, fault: fate(testkit.ImageFails), heal: healConfig, status: 500, fresh: 200},
+		{name: "migrate, Service refused", arrange: migrate, fault: refuseService, heal: healConfig, status: 500, fresh: 200},
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,7 +19,7 @@ import (
 // case, undo steps included, and started again. After its recovery what the call was about is
 // whole or not there at all, nothing is left over anywhere, no number has two owners, and the same
 // call sent again succeeds. CRASH_ALL=1 tries every point, otherwise every crashSample-th.
-const crashSample = 8
+const crashSample = 12
 
 // crashLimit bounds one recovery.
 const crashLimit = 40 * time.Second
@@ -47,10 +48,40 @@ type crashCase struct {
 // crashPictures are the states that count as whole.
 type crashPictures struct{ before, after, retried []string }
 
-func TestCrashAccounts(t *testing.T)   { t.Parallel(); crashMatrix(t, accountCrashes(), 0) }
-func TestCrashWorkspaces(t *testing.T) { t.Parallel(); crashMatrix(t, workspaceCrashes(), 3) }
+// TestCrash is the whole matrix. Its farms are independent, so that they can run side by side.
+func TestCrash(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var table []string
+	var tried, leftovers, retries int
+	farms := map[string]func(*testing.T) *crashFarm{
+		"accounts":   func(t *testing.T) *crashFarm { return crashMatrix(t, accountCrashes(), 0) },
+		"workspaces": func(t *testing.T) *crashFarm { return crashMatrix(t, workspaceCrashes(), 3) },
+		"migrations": func(t *testing.T) *crashFarm { return crashMatrix(t, migrationCrashes(), 1) },
+		"outages":    crashWithItsParts,
+	}
+	t.Run("farm", func(t *testing.T) {
+		for name, run := range farms {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				f := run(t)
+				mu.Lock()
+				defer mu.Unlock()
+				table = append(table, f.table...)
+				tried, leftovers, retries = tried+f.tried, leftovers+f.leftovers, retries+f.retries
+			})
+		}
+	})
+	for _, line := range table {
+		t.Log(line)
+	}
+	t.Logf("crash: %d points tried, %d leftovers, %d retries succeeded", tried, leftovers, retries)
+	if tried == 0 || retries != tried || leftovers > 0 {
+		t.Error("not every point left everything whole")
+	}
+}
 
-func crashMatrix(t *testing.T, cases []crashCase, offset int) {
+func crashMatrix(t *testing.T, cases []crashCase, offset int) *crashFarm {
 	f := newCrashFarm(t, world.Options{})
 	for i, c := range cases {
 		pictures, points := f.discover(t, c)
@@ -72,24 +103,23 @@ func crashMatrix(t *testing.T, cases []crashCase, offset int) {
 		}
 		f.note("%-34s %3d points, %3d tried; %3d in recovery", c.name, len(points), tried, recoveries)
 	}
-	f.sum(t)
+	return f
 }
 
 func crashChosen(i int) bool { return os.Getenv("CRASH_ALL") != "" || i%crashSample == 0 }
 
-// TestCrashWithItsParts kills the process, the database and the API server at the same time.
-func TestCrashWithItsParts(t *testing.T) {
-	t.Parallel()
+// crashWithItsParts kills the process, the database and the API server at the same time.
+func crashWithItsParts(t *testing.T) *crashFarm {
 	f := newCrashFarm(t, world.Options{OwnMariaDB: true})
-	for i, c := range append(accountCrashes(), workspaceCrashes()...) {
-		if c.outage == "" || (os.Getenv("CRASH_ALL") == "" && i%2 == 0) {
+	for i, c := range slices.Concat(accountCrashes(), workspaceCrashes(), migrationCrashes()) {
+		if c.outage == "" || !crashChosen(i) {
 			continue
 		}
 		pictures, _ := f.discover(t, c)
 		f.tryOutage(t, c, pictures)
 		f.note("%-34s with database and API server", c.name)
 	}
-	f.sum(t)
+	return f
 }
 
 // discover makes the call without a crash, and once more, and returns what it leads to and the
@@ -150,10 +180,15 @@ func (f *crashFarm) die(t *testing.T, what string, call crashCall) {
 	}
 }
 
-// judge looks at what the restarted process makes of it: whole or nothing, and a retry succeeds.
+// judge looks at what the restarted process makes of it: whole or nothing, and the same call sent
+// again succeeds. Every other time the call does not wait for recovery.
 func (f *crashFarm) judge(t *testing.T, c crashCase, pictures crashPictures, what, name string, call crashCall) {
 	t.Helper()
 	f.tried++
+	if f.tried%2 == 0 {
+		f.judgeAtOnce(t, c, pictures, what, name, call)
+		return
+	}
 	left := f.settle(t, what, name)
 	done := slices.Equal(left, pictures.after) && c.fault == nil
 	if !done && !slices.Equal(left, pictures.before) {
@@ -163,24 +198,54 @@ func (f *crashFarm) judge(t *testing.T, c crashCase, pictures crashPictures, wha
 	if c.heal != nil {
 		c.heal(t, f, name)
 	}
-	status := c.fresh
+	status, whole := c.fresh, pictures.retried
 	if done {
 		status = c.done
+	}
+	if done && c.again {
+		whole = pictures.twice()
 	}
 	if f.expect(t, what+", sent again", call, status) {
 		f.retries++
 	}
-	left = f.settle(t, what+", sent again", name)
-	if done && c.again {
-		pictures.retried = slices.Sorted(slices.Values(slices.Concat(pictures.retried, slices.DeleteFunc(slices.Clone(pictures.after), func(fact string) bool {
-			return slices.Contains(pictures.before, fact)
-		}))))
-	}
-	if !slices.Equal(left, pictures.retried) {
-		f.leftovers++
-		t.Errorf("%s, sent again: not whole:\n%s", what, differences(pictures.retried, left))
-	}
+	f.isWhole(t, what+", sent again", f.settle(t, what+", sent again", name), whole)
 	f.clean(t, what, name)
+}
+
+// judgeAtOnce sends the call again while recovery is under way. Whether it finds nothing done or all
+// of it depends on where the process was killed.
+func (f *crashFarm) judgeAtOnce(t *testing.T, c crashCase, pictures crashPictures, what, name string, call crashCall) {
+	t.Helper()
+	if c.heal != nil {
+		c.heal(t, f, name)
+	}
+	what += ", sent again at once"
+	statuses, wholes := []int{c.fresh}, [][]string{pictures.retried}
+	if c.fault == nil {
+		statuses = append(statuses, c.done)
+	}
+	if c.again {
+		wholes = append(wholes, pictures.twice())
+	}
+	if f.expect(t, what, call, statuses...) {
+		f.retries++
+	}
+	f.isWhole(t, what, f.settle(t, what, name), wholes...)
+	f.clean(t, what, name)
+}
+
+func (f *crashFarm) isWhole(t *testing.T, what string, left []string, wholes ...[]string) {
+	t.Helper()
+	if !slices.ContainsFunc(wholes, func(whole []string) bool { return slices.Equal(left, whole) }) {
+		f.leftovers++
+		t.Errorf("%s: not whole:\n%s", what, differences(wholes[0], left))
+	}
+}
+
+// twice is what is there when all was done and then done again.
+func (p crashPictures) twice() []string {
+	made := slices.DeleteFunc(slices.Clone(p.after), func(fact string) bool { return slices.Contains(p.before, fact) })
+	return slices.Sorted(slices.Values(slices.Concat(p.retried, made)))
 }
 
 // tryRecovery kills the process at a point, and the next one at each point of its recovery.
@@ -255,15 +320,15 @@ func (f *crashFarm) tryOutage(t *testing.T, c crashCase, pictures crashPictures)
 	f.judge(t, c, pictures, what, name, call)
 }
 
-// expect sends a call and tells whether it had the status.
-func (f *crashFarm) expect(t *testing.T, what string, call crashCall, status int) bool {
+// expect sends a call and tells whether it had one of the statuses.
+func (f *crashFarm) expect(t *testing.T, what string, call crashCall, statuses ...int) bool {
 	t.Helper()
 	answer, err := f.send(t, call)
 	switch {
 	case err != nil:
 		t.Errorf("%s: %v", what, err)
-	case answer.Status != status:
-		t.Errorf("%s: status %d, want %d: %s", what, answer.Status, status, answer.Body)
+	case !slices.Contains(statuses, answer.Status):
+		t.Errorf("%s: status %d, want %d: %s", what, answer.Status, statuses, answer.Body)
 	default:
 		return true
 	}
@@ -319,16 +384,4 @@ func differences(want, got []string) string {
 // note keeps a line of the table.
 func (f *crashFarm) note(format string, args ...any) {
 	f.table = append(f.table, fmt.Sprintf(format, args...))
-}
-
-// sum prints the table and the count.
-func (f *crashFarm) sum(t *testing.T) {
-	t.Helper()
-	for _, line := range f.table {
-		t.Log(line)
-	}
-	t.Logf("crash: %d points tried, %d leftovers, %d retries succeeded", f.tried, f.leftovers, f.retries)
-	if f.tried == 0 || f.retries != f.tried {
-		t.Errorf("of %d points %d were followed by a retry that succeeded", f.tried, f.retries)
-	}
 }
