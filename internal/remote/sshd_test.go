@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -41,6 +42,34 @@ func TestHostileArgumentsReachARealShellAsTheyAre(t *testing.T) {
 	if got := strings.Split(strings.TrimSuffix(out, "\x00"), "\x00"); !slices.Equal(got, hostile) {
 		t.Errorf("the shell saw\n%q\nwant\n%q", got, hostile)
 	}
+}
+
+// Random arguments out of what shells treat as special, many to a command and many commands.
+func TestRandomArgumentsReachARealShellAsTheyAre(t *testing.T) {
+	t.Parallel()
+	client := realClient(t, testkit.SSHD(t, testkit.SSHDOptions{}))
+	seed := rand.Uint64()
+	random := rand.New(rand.NewPCG(seed, 0))
+	letters := []rune("ab'\"`\\$(){}[]<>|&;*?~!#=%^-_./:, \t\n\r\x01\x7f\u00e9\ud55c\U0001f600")
+	const commands, arguments = 60, 40
+	for range commands {
+		argv := make([]string, arguments)
+		for i := range argv {
+			text := make([]rune, random.IntN(12))
+			for j := range text {
+				text[j] = letters[random.IntN(len(letters))]
+			}
+			argv[i] = string(text)
+		}
+		out, err := client.Run(t.Context(), append([]string{"printf", `%s\0`}, argv...), nil)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if got := strings.Split(strings.TrimSuffix(out, "\x00"), "\x00"); !slices.Equal(got, argv) {
+			t.Fatalf("seed %d: the shell saw\n%q\nwant\n%q", seed, got, argv)
+		}
+	}
+	t.Logf("quoting: %d arguments reached a real shell as they are", commands*arguments)
 }
 
 func TestInputStatusAndManyCommandsOnARealServer(t *testing.T) {
