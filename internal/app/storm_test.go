@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"context"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -63,5 +64,19 @@ func TestStormRollout(t *testing.T) {
 	s := storm.New(t, w, storm.Options{Seed: seed, Clients: 16, Users: 12, MaxPods: 30},
 		w.Service(t, nil), w.Service(t, nil))
 	s.Run(min(stormTime(t, 12*time.Second), time.Minute), s.Rollouts)
+	s.Judge()
+}
+
+// Two processes with local locks on the same state folder, as after a change of the Deployment that
+// should not have happened: the files in it keep them apart.
+func TestStormLocalLocks(t *testing.T) {
+	t.Parallel()
+	seed := stormSeed(t)
+	t.Logf("STORM_SEED=%d", seed)
+	env := storm.Env()
+	env["LEDGER_LOCK"], env["STATE_DIR"] = "local", t.TempDir()
+	w := world.New(t, world.Options{Env: env})
+	s := storm.New(t, w, storm.Options{Seed: seed, Clients: 16, Users: 8, MaxPods: 20}, w.Service(t, nil), w.Service(t, nil))
+	s.Run(8*time.Second, func(context.Context) {})
 	s.Judge()
 }
