@@ -40,6 +40,7 @@ type App struct {
 	listener net.Listener
 
 	draining atomic.Bool
+	work     inFlight
 	cleanups cleanups
 	// requests ends the contexts of all requests: what has not finished by then is undone.
 	requests context.CancelCauseFunc
@@ -74,7 +75,7 @@ func New(opts Options) (_ *App, err error) {
 	requests, cancel := context.WithCancelCause(context.Background())
 	a.requests = cancel
 	a.server = &http.Server{
-		Handler:           a.parts.handler,
+		Handler:           a.work.track(a.parts.handler),
 		BaseContext:       func(net.Listener) context.Context { return requests },
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
@@ -112,11 +113,16 @@ func (a *App) Start() {
 	a.loops.Go(func() { a.live(ctx) })
 }
 
-// Stop ends the service: drain, undo, parts. It is called once.
+// Stop ends the service: drain, undo, parts. It is called once. While running work finishes the
+// listener stays open, so that new work is told that it is not taken.
 func (a *App) Stop() error {
 	a.draining.Store(true)
 	ctx, cancel := context.WithTimeout(context.Background(), a.config.Drain.Timeout.Duration())
 	defer cancel()
+	select {
+	case <-a.work.idle():
+	case <-ctx.Done():
+	}
 	err := a.server.Shutdown(ctx)
 	a.requests(ErrShutdown)
 	if errors.Is(err, context.DeadlineExceeded) {
