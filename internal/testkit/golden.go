@@ -37,3 +37,6 @@ func Golden(t testing.TB, path string, got []byte) {
 		t.Errorf("%s differs (-want +got; go test -update writes it anew):\n%s", path, diff)
 	}
 }
+
+// Updating tells whether the flag -update is set.
+func Updating() bool { return *update }

@@ -98,6 +98,9 @@ func (s *ServiceProcess) Term() { s.proc.signal(syscall.SIGTERM) }
 // Alive tells whether the process runs.
 func (s *ServiceProcess) Alive() bool { return s.proc.alive() }
 
+// PID is the process's id, 0 when it does not run.
+func (s *ServiceProcess) PID() int { return s.proc.runningPID() }
+
 // Wait waits for the end of the process and returns how it ended: "exit status N" or "signal NAME".
 func (s *ServiceProcess) Wait(t testing.TB, limit time.Duration) string {
 	t.Helper()
