@@ -191,8 +191,8 @@ func (s *Storm) judgeWorkspaces() {
 	s.t.Logf("in the end there are %d workspaces; %d were given", len(there), len(s.pods.byName))
 }
 
-// gauges are what must not grow in a process.
-type gauges struct{ goroutines, files int }
+// gauges are what must not grow in a process, and how often its database transactions were repeated.
+type gauges struct{ goroutines, files, retries int }
 
 // readGauges reads them from /metrics.
 func (s *Storm) readGauges(ctx context.Context, base string) (gauges, error) {
@@ -205,7 +205,10 @@ func (s *Storm) readGauges(ctx context.Context, base string) (gauges, error) {
 	for lines.Scan() {
 		name, value, _ := strings.Cut(lines.Text(), " ")
 		number, _ := strconv.ParseFloat(value, 64)
+		name, _, _ = strings.Cut(name, "{")
 		switch name {
+		case "config_server_allocator_retries_total":
+			g.retries += int(number)
 		case "go_goroutines":
 			g.goroutines = int(number)
 		case "process_open_fds":
@@ -247,6 +250,7 @@ func (s *Storm) judgeLeftovers() {
 			s.violate("instance %d has grown: %v", i, err)
 			continue
 		}
-		s.t.Logf("instance %d: %d goroutines, %d files open (fresh: %d, %d)", i, now.goroutines, now.files, s.idle.goroutines, s.idle.files)
+		s.t.Logf("instance %d since its last start: %d goroutines, %d files open (fresh: %d, %d), %d transactions repeated",
+			i, now.goroutines, now.files, s.idle.goroutines, s.idle.files, now.retries)
 	}
 }

@@ -100,12 +100,14 @@ func (s *Storm) faults() []fault {
 }
 
 func (s *Storm) kill(i int) {
+	s.count("process: killed")
 	s.instances[i].url.Store("")
 	s.instances[i].process.Kill()
 }
 
 // stop is SIGTERM: running calls may finish, and the end is an orderly one.
 func (s *Storm) stop(i int) {
+	s.count("process: stopped")
 	process := s.instances[i].process
 	process.Term()
 	// For a moment callers still come to one that takes no new work, or does not listen any more.
@@ -117,6 +119,7 @@ func (s *Storm) stop(i int) {
 }
 
 func (s *Storm) start(i int) {
+	s.count("process: started again")
 	s.instances[i].process.Start(s.t)
 	s.instances[i].url.Store(s.instances[i].process.URL)
 }

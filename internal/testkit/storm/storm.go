@@ -315,7 +315,7 @@ func (s *Storm) report() {
 	operations := 0
 	for _, what := range slices.Sorted(maps.Keys(s.counts)) {
 		fmt.Fprintf(&text, "\n  %6d  %s", s.counts[what], what)
-		if !strings.HasPrefix(what, "fault: ") && !strings.HasPrefix(what, "watch: ") {
+		if beside := strings.Contains(what, ": "); !beside {
 			operations += s.counts[what]
 		}
 	}

@@ -217,7 +217,7 @@ func (s *Storm) migrate(ctx context.Context, random *rand.Rand, user string) {
 			Ports    portsAnswer
 		}
 		s.read(r, &said)
-		s.count("migrate moved")
+		s.count("workspaces: moved by migrate")
 		s.give(user, said.Pod, said.Ports, r)
 		s.record(user, r, history.Call{Kind: history.Present})
 	case r.Status == 200 && r.Text("status") == "skipped":
