@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -42,7 +41,9 @@ type parts struct {
 	userConfig *adminbe.Client
 	homes      *nas.Homes
 	ledger     *ledger.Ledger
-	cache      *images.Cache // nil without REDIS_HOST
+	cache      *images.Cache   // nil without REDIS_HOST
+	realm      *kerberos.Realm // nil without KRB5_REALM
+	farmNodes  []farmNode
 	accounts   *accounts.Service
 	workspaces *workspaces.Service
 	reconciler *reconciler.Reconciler
@@ -52,9 +53,6 @@ type parts struct {
 // build makes every part. Each one that has an end puts it on the clean-up stack.
 func (a *App) build(opts Options) (*parts, error) {
 	c := a.config
-	if c.Kerberos.Realm != "" {
-		return nil, errors.New("KRB5_REALM is set, but this version has no Kerberos; unset it, or principals and keytabs would silently be missing")
-	}
 	p := &parts{metrics: obs.NewMetrics(opts.Build)}
 	observe := crashPoints(p.metrics.Observe)
 
@@ -88,15 +86,19 @@ func (a *App) build(opts Options) (*parts, error) {
 		Dir: c.Share.Dir, Lock: p.locks, SudoCommands: c.Share.SudoCommands, ReservedNames: c.Share.ReservedNames,
 		Instance: a.instance, Point: crashPoint, Log: a.log,
 	})
+	keytabs, err := a.openKerberos(p)
+	if err != nil {
+		return nil, err
+	}
 	p.accounts = accounts.New(accounts.Options{
-		Ledger: p.ledger, Homes: p.homes, Kerberos: kerberos.Off{}, Locks: p.locks, Observer: observe, Log: a.log,
+		Ledger: p.ledger, Homes: p.homes, Kerberos: keytabs, Locks: p.locks, Observer: observe, Log: a.log,
 		Budget: c.Drain.AccountBudget.Duration(), UndoLimit: c.Drain.UndoReserve.Duration(), KeepEmptyGroups: c.Share.KeepEmptyGroups,
 	})
 	ports := nodeports.New(p.database, nodeports.Options{Min: c.NodePorts.Min, Max: c.NodePorts.Max})
 	records := operations.New(p.database, a.instance)
 	p.workspaces = workspaces.New(workspaces.Options{
 		Cluster: p.cluster, UserConfigs: p.userConfig, Load: p.load, Ports: ports,
-		Accounts: p.ledger, Images: savedImages{store, p.cluster}, Kerberos: kerberos.Off{}, Locks: p.locks,
+		Accounts: p.ledger, Images: savedImages{store, p.cluster}, Kerberos: keytabs, Locks: p.locks,
 		Operations: records, Observer: observe, Log: a.log,
 		Settings: podSettings(c), Instance: a.instance, DeadAfter: a.deadAfter(),
 		ReadyLimit: c.Pods.Ready.Duration(), GoneLimit: c.Pods.Gone.Duration(), SaveLimit: c.Images.SaveTimeout.Duration(),
@@ -104,7 +106,7 @@ func (a *App) build(opts Options) (*parts, error) {
 	})
 	p.reconciler = reconciler.New(reconciler.Options{
 		Cluster: p.cluster, Ports: ports, Operations: records, Locks: p.locks, UserLock: farm.UserLock,
-		Tasks: []reconciler.Task{{Name: "accounts", Run: p.recoverAccounts}, {Name: "workspaces", Run: p.recoverWorkspaces}},
+		Tasks: p.tasks(),
 		Grace: c.Reconciler.Grace.Duration(), Now: time.Now, Log: a.log,
 	})
 	p.handler = httpapi.New(httpapi.Options{
@@ -208,6 +210,7 @@ func podSettings(c config.Config) podspec.Settings {
 		CPURequest: c.Pods.CPURequest, CPULimit: c.Pods.CPULimit, MemRequest: c.Pods.MemoryRequest, MemLimit: c.Pods.MemoryLimit,
 		ImagePullPolicy: c.Pods.PullPolicy, HomeVolume: c.Pods.HomeVolume,
 		NFSServer: c.Pods.NFSServer, NFSPath: c.NAS.SharePath, HomeHostPath: c.Pods.HomeRoot, Krb5Realm: c.Kerberos.Realm,
+		AccountSecret: c.Pods.AccountSecret,
 	}
 }
 

@@ -82,7 +82,7 @@ func (a *App) checks() []partCheck {
 		list = append(list, partCheck{CheckResult{Part: "redis", Object: net.JoinHostPort(c.Redis.Host, strconv.Itoa(c.Redis.Port)),
 			Remedy: "Is REDIS_HOST right and Redis up? Nothing but image metadata depends on it."}, p.cache.Check})
 	}
-	return list
+	return append(list, a.krb5Checks()...)
 }
 
 // checkState proves that locks can be kept.

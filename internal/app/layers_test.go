@@ -47,7 +47,7 @@ var below = map[string][]string{
 	"internal/operations": {"internal/database"},
 	"internal/locks":      {"internal/database"},
 	"internal/nas":        {"internal/remote"},
-	"internal/kerberos":   {"internal/remote"},
+	"internal/kerberos":   {"internal/remote", "internal/database"},
 }
 
 func TestDriversAreBelowDatabaseOnly(t *testing.T) {

@@ -104,6 +104,8 @@ type Kerberos struct {
 	KDCHost        string `env:"KRB5_KDC_HOST"`
 	AdminPrincipal string `env:"KRB5_ADMIN_PRINCIPAL"`
 	AdminPassword  string `env:"KRB5_ADMIN_PASSWORD" secret:"true"`
+	// ConfigFile is a krb5.conf; if it names the realm it says where the KDC is, else KDCHost does.
+	ConfigFile string `env:"KRB5_CONFIG" envDefault:"/etc/krb5.conf"`
 }
 
 // Farm is how keytabs reach the farm nodes.

@@ -35,12 +35,13 @@ type kadmin struct {
 	password   string
 	limit      time.Duration
 	turns      chan struct{}
+	point      func(string)
 }
 
 func newKadmin(opts Options, admin, password string) *kadmin {
 	k := &kadmin{
 		program: opts.Kadmin, realm: opts.Realm, kdcHost: opts.KDCHost, configFile: opts.ConfigFile, admin: admin, password: password,
-		limit: opts.Limit, turns: make(chan struct{}, maxKadmins),
+		limit: opts.Limit, turns: make(chan struct{}, maxKadmins), point: opts.Point,
 	}
 	if k.program == "" {
 		k.program = "kadmin"
@@ -58,6 +59,15 @@ type found struct {
 }
 
 var keyLine = regexp.MustCompile(`(?m)^Key: vno (\d+),`)
+
+// change is run for a query that changes something, file as there.
+func (k *kadmin) change(ctx context.Context, query string, file *os.File) (said, error) {
+	verb, _, _ := strings.Cut(query, " ")
+	k.point("kadmin " + verb + " before")
+	said, err := k.run(ctx, query, file)
+	k.point("kadmin " + verb + " after")
+	return said, err
+}
 
 // find looks a principal up.
 func (k *kadmin) find(ctx context.Context, principal string) (found, error) {
@@ -97,7 +107,7 @@ func (k *kadmin) create(ctx context.Context, principal string) ([]byte, error) {
 
 // add makes a principal. Another administrator may be quicker; that one is as good.
 func (k *kadmin) add(ctx context.Context, principal string) error {
-	said, err := k.run(ctx, "addprinc -randkey "+principal, nil)
+	said, err := k.change(ctx, "addprinc -randkey "+principal, nil)
 	if err != nil {
 		return fmt.Errorf("make principal %s: %w", principal, err)
 	}
@@ -119,7 +129,7 @@ func (k *kadmin) export(ctx context.Context, principal string) ([]byte, error) {
 		return nil, fmt.Errorf("make keytab of %s: %w", principal, err)
 	}
 	defer file.Close()
-	said, err := k.run(ctx, "ktadd -k FILE:"+passedFile+" "+principal, file)
+	said, err := k.change(ctx, "ktadd -k FILE:"+passedFile+" "+principal, file)
 	if err != nil {
 		return nil, fmt.Errorf("make keytab of %s: %w", principal, err)
 	}
@@ -147,7 +157,7 @@ func (k *kadmin) remove(ctx context.Context, principal string) error {
 	if err != nil || !before.exists {
 		return err
 	}
-	said, err := k.run(ctx, "delprinc -force "+principal, nil)
+	said, err := k.change(ctx, "delprinc -force "+principal, nil)
 	if err != nil {
 		return fmt.Errorf("delete principal %s: %w", principal, err)
 	}

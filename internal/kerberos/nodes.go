@@ -50,7 +50,10 @@ func (r *Realm) Deploy(ctx context.Context, name farm.NodeName, user farm.UserNa
 	if err != nil {
 		return fmt.Errorf("deploy keytab of %s to farm node %s: %w", user, name, err)
 	}
-	if err := deploy(ctx, node.Runner, user, uid, keytab); err != nil {
+	r.point("farm deploy before")
+	err = deploy(ctx, node.Runner, user, uid, keytab)
+	r.point("farm deploy after")
+	if err != nil {
 		return fmt.Errorf("deploy keytab of %s to farm node %s: %w", user, name, err)
 	}
 	if err := r.pending.Forget(ctx, farm.KeytabLeft{User: user, Node: name}); err != nil {
@@ -120,7 +123,9 @@ func (r *Realm) removeFrom(ctx context.Context, name farm.NodeName, user farm.Us
 	if err != nil {
 		return err
 	}
+	r.point("farm remove before")
 	_, err = node.Runner.Run(ctx, []string{"remove", string(user)}, nil)
+	r.point("farm remove after")
 	return err
 }
 

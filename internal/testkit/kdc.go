@@ -16,7 +16,7 @@ import (
 // KDCServer is a running MIT KDC with its administration server, for a realm of its own.
 type KDCServer struct {
 	Realm string
-	// AdminPrincipal may do everything in the realm; AdminPassword is its password.
+	// AdminPrincipal may administer the principals of users, and no others; AdminPassword is its password.
 	AdminPrincipal string
 	AdminPassword  string
 	// ConfigFile is a krb5.conf that names the realm and both servers, for KRB5_CONFIG.
@@ -149,7 +149,7 @@ func prepareKDC(dir string) (*KDCServer, error) {
 		"kdc.conf": "[kdcdefaults]\n kdc_listen = " + local(k.KDCPort) + "\n kdc_tcp_listen = " + local(k.KDCPort) + "\n[realms]\n " + k.Realm + " = {\n" +
 			"  database_name = " + file("principal") + "\n  key_stash_file = " + file("stash") + "\n  acl_file = " + file("acl") + "\n" +
 			"  kadmind_listen = " + local(k.AdminPort) + "\n  kpasswd_listen = " + local(ports[2]) + "\n }\n",
-		"acl": k.AdminPrincipal + " *\n",
+		"acl": k.AdminPrincipal + " admci *@" + k.Realm + "\n", // what docs/operations.md asks for, no more
 	} {
 		if err := os.WriteFile(file(name), []byte(text), 0o644); err != nil {
 			return nil, fmt.Errorf("write the files of the KDC: %w", err)
