@@ -70,6 +70,9 @@ func (s *Storm) faults() []fault {
 		{"admin_be hangs", during(func() { w.AdminBE.Set("", testkit.AdminBEAnswer{Hang: true}) }, s.mendAdminBE)},
 		{"images cannot be saved", during(func() { w.Cluster.OnExec(t, kubelet.Result{Exit: 1}) }, func() { w.Cluster.OnExec(t) })},
 		{"loads change", func(context.Context) { s.shiftLoads() }},
+		{"loads change", func(context.Context) { s.shiftLoads() }},
+		{"loads change", func(context.Context) { s.shiftLoads() }},
+		{"loads change", func(context.Context) { s.shiftLoads() }},
 	}
 	for i := range s.instances {
 		list = append(list,

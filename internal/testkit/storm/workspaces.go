@@ -127,13 +127,13 @@ func (s *Storm) createPod(ctx context.Context, random *rand.Rand, user string) {
 	}
 }
 
-// count tells how many workspaces are certain.
+// count tells how many workspaces there are, as far as callers were told.
 func (w *workspaces) count() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n := 0
 	for _, p := range w.byName {
-		if p.certain() {
+		if !p.gone {
 			n++
 		}
 	}
