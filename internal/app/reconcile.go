@@ -38,7 +38,7 @@ const (
 	// reconcilePause lies between the two passes: only what both see is removed.
 	reconcilePause = 2 * time.Second
 	// leaseWait bounds the wait for an instance that is at it; a pass takes moments.
-	leaseWait  = 30 * time.Second
+	leaseWait  = 10 * time.Second
 	leasePoll  = 250 * time.Millisecond
 	instanceOf = "instance/"
 )

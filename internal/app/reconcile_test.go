@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"config-server/internal/locks"
+	"config-server/internal/reconciler"
 	"config-server/internal/testkit"
 	"config-server/internal/testkit/world"
 )
@@ -116,6 +119,34 @@ func TestReconcileByHandLeavesLivingWorkAlone(t *testing.T) {
 				t.Errorf("create-pod: %v %d %s", got.err, got.answer.Status, got.answer.Body)
 			}
 		})
+	}
+}
+
+// Two that reconcile at once would each take the other's half for left over.
+func TestReconcileByHandSaysThatAnotherIsAtIt(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{})
+	env := map[string]string{"STATE_DIR": t.TempDir(), "RECONCILE_INTERVAL": "0"}
+	service := w.Service(t, env)
+	kim := workspaceOf(t, service.URL, "kim")
+	service.Term()
+	service.Wait(t, testLimit)
+	left(t, w, kim)
+	lease, free, err := locks.NewLocal(filepath.Join(env["STATE_DIR"], "locks")).TryLock(t.Context(), reconciler.LeaseName)
+	if err != nil || !free {
+		t.Fatalf("take the lease: %v, %v", free, err)
+	}
+	code, out, errs := byHand(t, w, env, "reconcile", "-service-stopped", "-o", "json")
+	// Recovery needs no lease, because each record is claimed.
+	if got := actions(t, out); code != 1 || !strings.Contains(errs, "another instance is reconciling") || !slices.Equal(got, []string{"done task"}) {
+		t.Errorf("exit %d, %v, %s", code, got, errs)
+	}
+	if len(w.Rows(t)) != 2 {
+		t.Errorf("rows were changed without the lease: %v", w.Rows(t))
+	}
+	lease.Unlock()
+	if code, out, errs := byHand(t, w, env, "reconcile", "-service-stopped", "-o", "json"); code != 1 || len(actions(t, out)) != 2 {
+		t.Errorf("with the lease: exit %d\n%s%s", code, out, errs)
 	}
 }
 

@@ -206,6 +206,10 @@ func TestSecretsStayInside(t *testing.T) {
 		part.back()
 	}
 
+	if caller.send(t, "GET", "/metrics", "") != 200 {
+		t.Error("no metrics")
+	}
+
 	// While an account is in the making its journal entry stands on the share.
 	w.NAS.Fail(t, testkit.SSHFault{Contains: "mkdir", Hang: true})
 	making := make(chan struct{})
