@@ -49,8 +49,16 @@ func (s *Store) Begin(ctx context.Context, r Record) error {
 		(id, kind, username, pod_name, node_name, old_pod_name, old_node_name, stage, instance)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		r.ID, string(r.Kind), string(r.User), string(r.Pod), string(r.Node), string(r.OldPod), string(r.OldNode), r.Stage, s.instance)
-	// Nobody else has this id: the statement was kept when its answer was lost, and ran again.
-	if err != nil && !database.IsDuplicate(err) {
+	if database.IsDuplicate(err) {
+		// Nobody else has this id: the statement was kept when its answer was lost, and ran again. An
+		// operation must not run without its record, so that is looked at.
+		_, lost := s.Get(ctx, r.ID)
+		if lost == nil {
+			return nil
+		}
+		err = errors.Join(err, lost)
+	}
+	if err != nil {
 		return fmt.Errorf("begin operation %s of %s: %w", r.Kind, r.User, err)
 	}
 	return nil
