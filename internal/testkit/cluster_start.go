@@ -70,6 +70,9 @@ var moduleRoot = sync.OnceValues(func() (string, error) {
 	}
 })
 
+// Root is the folder of the checkout, which tests with real parts run in.
+func Root() (string, error) { return moduleRoot() }
+
 // partModules name the modules below deploy/lab/parts whose pinned versions name the programs.
 var partModules = map[string][2]string{
 	"etcd":           {"etcd", "go.etcd.io/etcd/server/v3"},

@@ -31,6 +31,8 @@ type ServiceProcess struct {
 type Build struct {
 	Tags   string // build tags, separated by commas
 	NoRace bool   // without the race detector, for measurements
+	// Stripped is as make build links it: without symbols.
+	Stripped bool
 }
 
 // builtServices holds the binaries that this process has built.
@@ -154,7 +156,11 @@ func ServiceBinary(build Build) (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "config-server")
-	cmd := exec.Command("go", "build", "-race="+strconv.FormatBool(!build.NoRace), "-tags", build.Tags, "-o", path, "./cmd/config-server")
+	flags := ""
+	if build.Stripped {
+		flags = "-s -w"
+	}
+	cmd := exec.Command("go", "build", "-race="+strconv.FormatBool(!build.NoRace), "-tags", build.Tags, "-ldflags", flags, "-o", path, "./cmd/config-server")
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the service: %w\n%s", err, out)

@@ -54,13 +54,21 @@ func cell(text string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ").Replace(text)
 }
 
-// JSON is the table for programs.
+// JSON is the table for programs, one row a line.
 func (t *Table) JSON() (string, error) {
-	text, err := json.MarshalIndent(t, "", "  ")
+	head, err := json.Marshal(map[string]string{"title": t.Title, "machine": t.Machine, "setting": t.Setting})
 	if err != nil {
 		return "", fmt.Errorf("encode the table: %w", err)
 	}
-	return string(text) + "\n", nil
+	lines := make([]string, len(t.Rows))
+	for i, row := range t.Rows {
+		line, err := json.Marshal(row)
+		if err != nil {
+			return "", fmt.Errorf("encode the table: %w", err)
+		}
+		lines[i] = "  " + string(line)
+	}
+	return strings.TrimSuffix(string(head), "}") + ",\"rows\":[\n" + strings.Join(lines, ",\n") + "\n]}\n", nil
 }
 
 // Embed replaces what stands in the file between the comments "name: begin" and "name: end". It

@@ -1,0 +1,65 @@
+package bench_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"config-server/internal/testkit"
+)
+
+// profile begins to profile the service, if BENCH_PROFILE names a folder, and returns what ends it
+// and writes the profiles of processor, waiting and allocations.
+func (b *bench) profile(t *testing.T, s *testkit.ServiceProcess, name string) (end func()) {
+	t.Helper()
+	folder := os.Getenv("BENCH_PROFILE")
+	if folder == "" {
+		return func() {}
+	}
+	base := "http://" + b.world.Env["PROFILE_ADDR"] + "/debug/pprof/"
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		// One after the other, until the measure ends; what the last one has by then is lost.
+		for i := 0; ctx.Err() == nil; i++ {
+			fetch(ctx, t, base+"profile?seconds=10", filepath.Join(folder, name+"-cpu.pb.gz"))
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+		for _, kind := range []string{"block", "allocs", "heap"} {
+			fetch(t.Context(), t, base+kind, filepath.Join(folder, name+"-"+kind+".pb.gz"))
+		}
+		t.Logf("%s: %v of processor time, %+v", name, usage(t, s).CPU.Round(time.Millisecond), usage(t, s))
+	}
+}
+
+// fetch writes an answer to a file. A measure that ends before is no failure.
+func fetch(ctx context.Context, t *testing.T, url, path string) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		if ctx.Err() == nil {
+			t.Errorf("profile: %v", err)
+		}
+		return
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return
+	}
+	if err := os.WriteFile(path, text, 0o644); err != nil {
+		t.Error(err)
+	}
+}
