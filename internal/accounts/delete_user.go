@@ -22,7 +22,8 @@ type Deleted struct {
 // sudo policy, then its home if it owns it, and its principal. It runs to its end even if the
 // caller goes away. Kinds of error: Invalid for base accounts and names that cannot exist,
 // NotFound, Internal. After an error nothing is removed, unless its text says that the change is
-// decided: then Recover ends it.
+// decided: then Recover ends it. It also removes the home that a NAS which was away has kept; one that
+// the NAS refused to remove stays.
 func (s *Service) DeleteUser(ctx context.Context, name string) (Deleted, error) {
 	if err := checkPossible("user", name); err != nil {
 		return Deleted{}, err
@@ -86,7 +87,7 @@ type deletion struct {
 	deadline time.Time
 	entry    ledger.Entry
 	warnings []string
-	// unfinished: the principal is still there, so the journal entry has to stay for recovery.
+	// unfinished: home or principal is still there, so the journal entry has to stay for recovery.
 	unfinished bool
 }
 
@@ -164,8 +165,16 @@ func (d *deletion) removeHome(ctx context.Context) error {
 	ctx, cancel := d.leaving(ctx, 20)
 	defer cancel()
 	warning, err := d.service.removeOwnHome(ctx, d.user, d.entry.UID)
+	d.unfinished = d.unfinished || err != nil && !isRefusal(err)
 	d.warn(warning, err)
 	return nil
+}
+
+// isRefusal tells that the NAS was there and said no. Then the home stays, with the warning, and is
+// its owner's again if the account comes back; a NAS that was not there is asked again by recovery.
+func isRefusal(err error) bool {
+	var answered interface{ Refused() bool }
+	return errors.As(err, &answered) && answered.Refused()
 }
 
 func (d *deletion) removePrincipal(ctx context.Context) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -144,6 +145,31 @@ func TestDeleteUserAndTheHome(t *testing.T) {
 			if _, _, err := s.User(t.Context(), test.user); err == nil {
 				t.Error("the account is still there")
 			}
+		})
+	}
+}
+
+// A NAS that is away does not keep the home for ever: the journal keeps it in mind.
+func TestRecoveryRemovesTheHomeThatADeletionCouldNot(t *testing.T) {
+	t.Parallel()
+	for _, op := range []string{"owner", "remove"} {
+		t.Run(op, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			s := w.service()
+			w.nas.faults[op] = halfDone
+			if _, err := s.DeleteUser(t.Context(), "alice"); err != nil {
+				t.Fatal(err)
+			}
+			clear(w.nas.faults)
+			report, err := s.Recover(t.Context())
+			if err != nil || !slices.Equal(report.Finished, []farm.UserName{"alice"}) {
+				t.Errorf("%+v %v", report, err)
+			}
+			if _, left := w.nas.homes["alice"]; left {
+				t.Error("the home is left")
+			}
+			w.clean(t)
 		})
 	}
 }

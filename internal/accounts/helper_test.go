@@ -77,10 +77,16 @@ func (n *nas) call(ctx context.Context, op string, user farm.UserName, half, who
 	n.mu.Unlock()
 	n.point("after " + op)
 	if fault != "" {
-		return fmt.Errorf("%s the home of %s: %s", op, user, fault)
+		return fmt.Errorf("%s the home of %s: %w", op, user, faultError(fault))
 	}
 	return nil
 }
+
+// faultError is a fault as an error; one that refused is the NAS's own answer.
+type faultError fault
+
+func (e faultError) Error() string { return string(e) }
+func (e faultError) Refused() bool { return fault(e) == refused }
 
 func (n *nas) Owner(ctx context.Context, user farm.UserName) (owner farm.ID, found bool, err error) {
 	err = n.call(ctx, "owner", user, func() {}, func() {

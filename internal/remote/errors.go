@@ -44,6 +44,9 @@ func (e *ExitError) Error() string {
 	return fmt.Sprintf("exit status %d: %s", e.Status, e.Stderr)
 }
 
+// Refused reports that the other side did get the command and said no: asking again changes nothing.
+func (e *ExitError) Refused() bool { return true }
+
 // brokenError says that no exit status arrived: the connection, or at least the session, is lost.
 type brokenError struct{ err error }
 
