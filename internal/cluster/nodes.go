@@ -48,17 +48,14 @@ func (c *Cluster) Nodes(ctx context.Context) ([]farm.Node, error) {
 		}
 		return byName(nodes), nil
 	}
-	var nodes []farm.Node
-	err := c.call(ctx, "list nodes", func(ctx context.Context) error {
-		list, err := c.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	list := func(ctx context.Context, opts metav1.ListOptions) ([]corev1.Node, string, error) {
+		page, err := c.client.CoreV1().Nodes().List(ctx, opts)
 		if err != nil {
-			return err
+			return nil, "", err
 		}
-		for i := range list.Items {
-			nodes = append(nodes, nodeOf(&list.Items[i]))
-		}
-		return nil
-	})
+		return page.Items, page.Continue, nil
+	}
+	nodes, err := listAll(ctx, c, "list nodes", metav1.ListOptions{}, list, nodeOf)
 	return byName(nodes), err
 }
 

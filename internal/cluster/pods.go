@@ -84,18 +84,14 @@ func (c *Cluster) Pods(ctx context.Context) ([]farm.Pod, error) {
 }
 
 func (c *Cluster) listPods(ctx context.Context, operation string, selector labels.Set) ([]farm.Pod, error) {
-	var pods []farm.Pod
-	err := c.call(ctx, operation, func(ctx context.Context) error {
-		list, err := c.client.CoreV1().Pods(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: selector.String()})
+	list := func(ctx context.Context, opts metav1.ListOptions) ([]corev1.Pod, string, error) {
+		page, err := c.client.CoreV1().Pods(c.namespace).List(ctx, opts)
 		if err != nil {
-			return err
+			return nil, "", err
 		}
-		for i := range list.Items {
-			pods = append(pods, podOf(&list.Items[i]))
-		}
-		return nil
-	})
-	return pods, err
+		return page.Items, page.Continue, nil
+	}
+	return listAll(ctx, c, operation, metav1.ListOptions{LabelSelector: selector.String()}, list, podOf)
 }
 
 // CreatePod sends a pod. The error wraps farm.ErrExists if there is one of that name. After any

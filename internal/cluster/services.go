@@ -42,18 +42,14 @@ func (c *Cluster) Services(ctx context.Context) ([]farm.Service, error) {
 }
 
 func (c *Cluster) listServices(ctx context.Context, operation string, selector labels.Set) ([]farm.Service, error) {
-	var services []farm.Service
-	err := c.call(ctx, operation, func(ctx context.Context) error {
-		list, err := c.client.CoreV1().Services(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: selector.String()})
+	list := func(ctx context.Context, opts metav1.ListOptions) ([]corev1.Service, string, error) {
+		page, err := c.client.CoreV1().Services(c.namespace).List(ctx, opts)
 		if err != nil {
-			return err
+			return nil, "", err
 		}
-		for i := range list.Items {
-			services = append(services, serviceOf(&list.Items[i]))
-		}
-		return nil
-	})
-	return services, err
+		return page.Items, page.Continue, nil
+	}
+	return listAll(ctx, c, operation, metav1.ListOptions{LabelSelector: selector.String()}, list, serviceOf)
 }
 
 // DeleteService deletes the Service with this name and, unless it is empty, this UID. It reports
