@@ -83,6 +83,13 @@ func (f *crashFarm) facts(t *testing.T, name string) []string {
 			facts = append(facts, p.podFact(pod))
 		}
 	}
+	if f.krb5 != nil {
+		more, _, err := f.krb5(t.Context(), p, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		facts = append(facts, more...)
+	}
 	for i := range facts {
 		facts[i] = strings.ReplaceAll(facts[i], name, "NAME")
 	}
@@ -152,13 +159,21 @@ func (f *crashFarm) strays(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	secrets, err := f.kube.CoreV1().Secrets(f.world.Cluster.Namespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, err
-	}
 	all := slices.Concat(p.share.strays, records, locks, p.accountStrays(), p.workspaceStrays())
-	for _, secret := range secrets.Items {
-		all = append(all, "Secret "+secret.Name)
+	if f.krb5 != nil {
+		_, more, err := f.krb5(ctx, p, "")
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, more...)
+	} else {
+		secrets, err := f.kube.CoreV1().Secrets(f.world.Cluster.Namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, err
+		}
+		for _, secret := range secrets.Items {
+			all = append(all, "Secret "+secret.Name)
+		}
 	}
 	return slices.DeleteFunc(all, func(stray string) bool { return f.known[stray] }), nil
 }

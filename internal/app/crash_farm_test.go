@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -37,6 +38,10 @@ type crashFarm struct {
 	owners map[int]string  // who was ever seen with a number
 	known  map[string]bool // leftovers that were told already
 
+	// krb5 tells what there is of one name beside the world, and what belongs to nobody; nil = Kerberos
+	// and account Secrets are off, and every Secret is one too many.
+	krb5 func(ctx context.Context, p picture, name string) (facts, strays []string, err error)
+
 	tried, leftovers, retries int
 	table                     []string
 }
@@ -44,10 +49,12 @@ type crashFarm struct {
 func newCrashFarm(t *testing.T, opts world.Options) *crashFarm {
 	t.Helper()
 	f := &crashFarm{dir: t.TempDir(), gids: map[string]int{}, owners: map[int]string{}, known: map[string]bool{}}
-	opts.Env = map[string]string{
+	env := map[string]string{
 		"STATE_DIR": filepath.Join(f.dir, "state"), "CRASH_FILE": filepath.Join(f.dir, "order"), "CRASH_LOG": filepath.Join(f.dir, "points"),
 		"SUDO_ALLOWED_COMMANDS": "/usr/bin/apt-get,/usr/bin/apt",
 	}
+	maps.Copy(env, opts.Env)
+	opts.Env = env
 	f.world = world.New(t, opts)
 	f.db, f.kube = f.world.MariaDB.Open(t, f.world.Database), f.world.Cluster.Admin(t)
 	f.refuseServices(t)

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"config-server/internal/farm"
 	"config-server/internal/testkit"
 	"config-server/internal/testkit/world"
 )
@@ -337,13 +336,4 @@ func TestCheckHasALineForTheKDCAndEachFarmNode(t *testing.T) {
 	if strings.Contains(out, k.kdc.AdminPassword) {
 		t.Error("check shows the password")
 	}
-}
-
-// strayKeytabs are the notes that nobody needs.
-func strayKeytabs(left []farm.KeytabLeft) []string {
-	var strays []string
-	for _, one := range left {
-		strays = append(strays, fmt.Sprintf("note of a keytab of %s on %s", one.User, one.Node))
-	}
-	return strays
 }
