@@ -95,6 +95,7 @@ func (a *App) build(opts Options) (*parts, error) {
 		Budget: c.Drain.AccountBudget.Duration(), UndoLimit: c.Drain.UndoReserve.Duration(), KeepEmptyGroups: c.Share.KeepEmptyGroups,
 	})
 	ports := nodeports.New(p.database, nodeports.Options{Min: c.NodePorts.Min, Max: c.NodePorts.Max})
+	p.metrics.NodePorts(portBands(c), func(ctx context.Context) ([]int, error) { return usedPorts(ctx, ports, p.cluster) })
 	records := operations.New(p.database, a.instance)
 	p.workspaces = workspaces.New(workspaces.Options{
 		Cluster: p.cluster, UserConfigs: p.userConfig, Load: p.load, Ports: ports,

@@ -63,6 +63,13 @@ var (
 	JupyterPort = PortWant{Internal: 8888, Purpose: "jupyter"}
 )
 
+// The NodePorts that the farm's gateway passes on, both included. Others work inside the farm only,
+// which is why ports are given lowest first.
+const (
+	ReachablePortMin = 30000
+	ReachablePortMax = 30097
+)
+
 // CustomPurpose stands where admin_be names no purpose.
 const CustomPurpose = "custom"
 

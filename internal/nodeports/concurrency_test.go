@@ -182,7 +182,7 @@ func TestWaitingForOthersEndsWithTheContext(t *testing.T) {
 			"Adopt":       func() error { _, err := a.Adopt(ctx, []farm.Row{{}}); return err },
 			"Rows":        func() error { _, err := a.Rows(ctx); return err },
 			"RowsOf":      func() error { _, err := a.RowsOf(ctx, "p"); return err },
-			"Usage":       func() error { _, _, err := a.Usage(ctx); return err },
+			"Reserved":    func() error { _, err := a.Reserved(ctx); return err },
 		} {
 			if err := call(); !errors.Is(err, context.Canceled) {
 				t.Errorf("%s: error = %v, want the context's", name, err)

@@ -159,15 +159,23 @@ func (a *Allocator) Replace(ctx context.Context, owner Owner, old farm.Port, tak
 	return fresh, nil
 }
 
-// Usage counts the ports of the range that have a row, and those that have none.
-func (a *Allocator) Usage(ctx context.Context) (used, free int, err error) {
-	err = a.db.Read(ctx, "count_ports", func(ctx context.Context, q database.Queryer) error {
-		return q.QueryRowContext(ctx, "SELECT COUNT(*) FROM nodeport_allocations WHERE node_port BETWEEN ? AND ?", a.min, a.max).Scan(&used)
+// Reserved lists the ports of the range that have a row.
+func (a *Allocator) Reserved(ctx context.Context) ([]int, error) {
+	var ports []int
+	err := a.db.Read(ctx, "list_reserved_ports", func(ctx context.Context, q database.Queryer) error {
+		ports = nil
+		rowed, err := a.rowed(ctx, q)
+		for i, reserved := range rowed {
+			if reserved {
+				ports = append(ports, a.min+i)
+			}
+		}
+		return err
 	})
 	if err != nil {
-		return 0, 0, fmt.Errorf("count NodePorts: %w", err)
+		return nil, fmt.Errorf("list reserved NodePorts: %w", err)
 	}
-	return used, a.max - a.min + 1 - used, nil
+	return ports, nil
 }
 
 // enter waits for this caller's turn to choose.
@@ -220,8 +228,8 @@ func (a *Allocator) nextFree(ctx context.Context, tx *sql.Tx, old int, taken map
 // rowed tells for each port of the range, counted from its beginning, whether it has a row. Rows
 // are not locked here: whoever adds one holds the lock row, and a row that is being removed may be
 // seen as still there.
-func (a *Allocator) rowed(ctx context.Context, tx *sql.Tx) ([]bool, error) {
-	rows, err := tx.QueryContext(ctx, "SELECT node_port FROM nodeport_allocations WHERE node_port BETWEEN ? AND ?", a.min, a.max)
+func (a *Allocator) rowed(ctx context.Context, q database.Queryer) ([]bool, error) {
+	rows, err := q.QueryContext(ctx, "SELECT node_port FROM nodeport_allocations WHERE node_port BETWEEN ? AND ?", a.min, a.max)
 	if err != nil {
 		return nil, err
 	}
