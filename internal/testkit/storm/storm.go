@@ -103,7 +103,7 @@ func New(t testing.TB, w *world.World, opts Options, processes ...*testkit.Servi
 		kube: w.Cluster.Admin(t), db: w.MariaDB.Open(t, w.Database),
 		client:   &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: opts.Clients, DisableKeepAlives: !opts.HangUps}},
 		accounts: map[string]*name{}, counts: map[string]int{}, owners: map[int]string{},
-		pods: workspaces{byName: map[string]*pod{}, holders: map[int]*pod{}, of: map[string]*tally{}},
+		pods: workspaces{byName: map[string]*pod{}, holders: map[int]*pod{}, of: map[string]*tally{}, moves: map[string][]*move{}},
 	}
 	for _, process := range processes {
 		i := &instance{process: process}

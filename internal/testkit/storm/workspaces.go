@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"config-server/internal/testkit/history"
 )
@@ -18,6 +20,17 @@ type workspaces struct {
 	names   []string          // of all that were ever given
 	holders map[int]*pod      // whom each port was given to last
 	of      map[string]*tally // by user
+	moves   map[string][]*move
+}
+
+// move is a call of migrate. It may take away any workspace that its user has before it ends, also
+// one of which nobody was told yet when it began.
+type move struct {
+	pods []*pod
+	// until is when it can no longer take anything away; zero = it is under way.
+	until time.Time
+	// nothing: it has ended, and took nothing away.
+	nothing bool
 }
 
 // pod is a workspace that a caller was told of.
@@ -42,20 +55,30 @@ type portsAnswer []struct {
 	Purpose  string `json:"usage_purpose"`
 }
 
-// give notes a new workspace and its ports, which nobody else may hold.
-func (s *Storm) give(user, podName string, ports portsAnswer, r reply) {
+// give notes a new workspace, made by a migration or (nil) a creation, and its ports, which nobody
+// else may hold.
+func (s *Storm) give(user, podName string, ports portsAnswer, r reply, by *move) {
 	s.pods.mu.Lock()
 	defer s.pods.mu.Unlock()
 	p := &pod{name: podName, user: user, given: r.end}
 	if _, twice := s.pods.byName[podName]; twice || !strings.HasPrefix(podName, "ailab-"+user+"-") || len(ports) < 2 {
 		s.violate("workspace %s of %s: %s", podName, user, r.Body)
 	}
+	for _, m := range s.pods.moves[user] {
+		if m != by && (m.until.IsZero() || m.until.After(r.from) && !m.nothing) {
+			p.touched++
+			m.pods = append(m.pods, p)
+		}
+	}
 	for _, port := range ports {
 		p.ports = append(p.ports, port.External)
-		if other := s.pods.holders[port.External]; other != nil && other.certain() {
+		other := s.pods.holders[port.External]
+		switch {
+		case other == nil || !other.certain():
+			s.pods.holders[port.External] = p
+		case p.certain():
 			s.violate("port %d was given to %s while %s has it", port.External, podName, other.name)
 		}
-		s.pods.holders[port.External] = p
 	}
 	s.pods.byName[podName] = p
 	s.pods.names = append(s.pods.names, podName)
@@ -86,18 +109,9 @@ func (s *Storm) touch(pods ...*pod) (untouch func()) {
 	}
 }
 
-// untouchedByOthers finds a workspace that stood from before the call to its end, apart from what the
-// call itself, which has touched it once, may have done.
-func (s *Storm) untouchedByOthers(pods []*pod, r reply) *pod {
-	s.pods.mu.Lock()
-	defer s.pods.mu.Unlock()
-	for _, p := range pods {
-		if p.touched == 1 && !p.gone && p.given < r.begin {
-			return p
-		}
-	}
-	return nil
-}
+// stood tells whether a workspace stood from before the call to its end, apart from what the call
+// itself, which has touched it once, may have done. The caller holds the mutex.
+func (p *pod) stood(r reply) bool { return p.touched == 1 && !p.gone && p.given < r.begin }
 
 func (s *Storm) createPod(ctx context.Context, random *rand.Rand, user string) {
 	if s.pods.count() >= s.opts.MaxPods {
@@ -117,7 +131,7 @@ func (s *Storm) createPod(ctx context.Context, random *rand.Rand, user string) {
 			Ports portsAnswer
 		}
 		s.read(r, &said)
-		s.give(user, said.Pod, said.Ports, r)
+		s.give(user, said.Pod, said.Ports, r, nil)
 		s.add(user, 1, 1)
 		s.record(user, r, history.Call{Kind: history.Present})
 	case strings.Contains(string(r.Body), "not found in passwd"):
@@ -168,48 +182,69 @@ func (s *Storm) deletePod(ctx context.Context, random *rand.Rand) {
 	case r.nothing || r.Status != 200:
 		untouch()
 	case r.JSON["already_absent"] == true:
-		if stood := s.untouchedByOthers([]*pod{p}, r); stood != nil {
+		if s.tookAway(p, r) {
 			s.violate("delete-pod %s: it was not there, and nobody had taken it away", p.name)
 		}
-		s.tookAway(p)
 	default:
-		s.pods.mu.Lock()
-		twice := p.gone
-		s.pods.mu.Unlock()
-		// Two crossing calls may both have seen it; then one of them ended before the other's answer.
-		if twice && p.touched == 1 {
-			s.violate("delete-pod %s: it was there again", p.name)
-		}
-		s.tookAway(p)
+		s.tookAway(p, r)
 		s.add(p.user, -1, -1)
 	}
 }
 
-func (s *Storm) tookAway(p *pod) {
+// tookAway notes that a caller was told that the workspace is gone, and tells whether it had stood.
+func (s *Storm) tookAway(p *pod, r reply) (stood bool) {
 	s.pods.mu.Lock()
 	defer s.pods.mu.Unlock()
+	stood = p.stood(r)
 	p.gone = true
+	return stood
 }
 
 // nodes are those between which workspaces move.
 const nodes = `["farm5","farm6","FARM7","farm8"]`
 
-func (s *Storm) migrate(ctx context.Context, random *rand.Rand, user string) {
+// beginMove notes that a migration may take away what its user has.
+func (s *Storm) beginMove(user string) *move {
 	s.pods.mu.Lock()
-	var before []*pod
+	defer s.pods.mu.Unlock()
+	m := &move{}
 	for _, p := range s.pods.byName {
 		if p.user == user && !p.gone {
-			before = append(before, p)
+			p.touched++
+			m.pods = append(m.pods, p)
 		}
 	}
-	s.pods.mu.Unlock()
-	untouch := s.touch(before...)
+	s.pods.moves[user] = append(s.pods.moves[user], m)
+	return m
+}
+
+// straggling is how long a call whose caller has gone may go on.
+const straggling = 15 * time.Second
+
+// endMove notes its end, and whether it may have taken anything away.
+func (s *Storm) endMove(m *move, r reply, moved bool) {
+	s.pods.mu.Lock()
+	defer s.pods.mu.Unlock()
+	m.until, m.nothing = time.Now(), !moved
+	if r.unknown() {
+		m.until = m.until.Add(straggling)
+	}
+	if moved {
+		return
+	}
+	for _, p := range m.pods {
+		p.touched--
+	}
+}
+
+func (s *Storm) migrate(ctx context.Context, random *rand.Rand, user string) {
+	m := s.beginMove(user)
 	r := s.send(ctx, random, "migrate", http.MethodPost, "/migrate", fmt.Sprintf(`{"username":%q,"nodes":%s}`, user, nodes))
 	s.expect("migrate "+user, r, 200, 400, 404)
+	moved := r.unknown() || r.Status == 200 && r.Text("status") == "migrated"
+	defer s.endMove(m, r, moved)
 	switch {
-	case r.unknown():
-	case r.nothing:
-		untouch()
+	case r.nothing || r.unknown():
 	case r.Status == 200 && r.Text("status") == "migrated":
 		var said struct {
 			Pod      string `json:"new_pod"`
@@ -218,18 +253,18 @@ func (s *Storm) migrate(ctx context.Context, random *rand.Rand, user string) {
 		}
 		s.read(r, &said)
 		s.count("workspaces: moved by migrate")
-		s.give(user, said.Pod, said.Ports, r)
+		s.give(user, said.Pod, said.Ports, r, m)
 		s.record(user, r, history.Call{Kind: history.Present})
 	case r.Status == 200 && r.Text("status") == "skipped":
-		untouch()
 	case r.Status == 404 && strings.Contains(string(r.Body), "no running pod"):
-		if stood := s.untouchedByOthers(before, r); stood != nil {
-			s.violate("migrate %s: no running pod, but %s was given and nobody took it away", user, stood.name)
+		s.pods.mu.Lock()
+		i := slices.IndexFunc(m.pods, func(p *pod) bool { return p.stood(r) })
+		if i >= 0 {
+			s.violate("migrate %s: no running pod, but %s was given and nobody took it away", user, m.pods[i].name)
 		}
-		untouch()
+		s.pods.mu.Unlock()
 	case r.Status == 400 && strings.Contains(string(r.Body), "not found in passwd"):
 		s.record(user, r, history.Call{Kind: history.Absent})
-		untouch()
 	default:
 		s.violate("migrate %s: %d %s", user, r.Status, r.Body)
 	}
