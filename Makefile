@@ -62,7 +62,7 @@ crash: deps parts ## kill the service at every step and look at what is left (ro
 
 .PHONY: faults
 faults: deps parts ## every step failing in every way (root)
-	@$(UP) $(COUNT) -quiet -- $(GOTEST) -json -count=1 -run '^TestFaults' ./internal/app/...
+	@FAULTS_ALL=1 $(UP) $(COUNT) -quiet -- $(GOTEST) -json -count=1 -run '^TestFaults' ./internal/app/...
 
 .PHONY: storm
 storm: deps parts ## random operations, kills and restarts against a model (root; STORMTIME=2m)

@@ -15,7 +15,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -56,14 +55,11 @@ type stand struct {
 	mu   sync.Mutex // of log
 }
 
-// standCount numbers the stands of this process.
-var standCount atomic.Int32
-
 // newStand raises a stand. Its NodePorts are those of its number, so that stands do not meet in
 // the cluster that they share.
-func newStand(t testing.TB, prom *testkit.PrometheusServer) *stand {
+func newStand(t testing.TB, f *farmOfFaults) *stand {
 	t.Helper()
-	number := int(standCount.Add(1))
+	number, prom := int(f.stands.Add(1)), f.prom
 	mariaDB := testkit.MariaDB(t)
 	s := &stand{log: &bytes.Buffer{}, World: &world.World{
 		Cluster: testkit.Cluster(t), MariaDB: mariaDB, Database: mariaDB.NewDatabase(t), NAS: testkit.SSHD(t, testkit.SSHDOptions{}),
