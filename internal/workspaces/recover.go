@@ -109,12 +109,38 @@ func (s *Service) tellRecovered(ctx context.Context, record farm.Operation, outc
 	s.Log.InfoContext(ctx, "operation recovered", append(about, "outcome", outcome)...)
 }
 
+// How often, and after which pause, settle looks again at records that it could not take: somebody
+// else may be asking for the same instance's lock, or may just have claimed the record.
+const (
+	settleTries = 50
+	settlePause = 20 * time.Millisecond
+)
+
 // settle recovers what earlier calls on a user left, before a call that could mistake the remains
-// for a workspace. The caller holds the user's lock and has no operation of its own yet.
+// for a workspace. The caller holds the user's lock and has no operation of its own yet, so every
+// record of the user is an unfinished one. Without an error none is left.
 func (s *Service) settle(ctx context.Context, user farm.UserName) error {
+	for n := 1; ; n++ {
+		left, err := s.settleOnce(ctx, user)
+		if err != nil || left == 0 {
+			return err
+		}
+		if n == settleTries {
+			return fmt.Errorf("%d records are another process's, which goes on with them", left)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(settlePause):
+		}
+	}
+}
+
+// settleOnce tells how many records it could not take.
+func (s *Service) settleOnce(ctx context.Context, user farm.UserName) (left int, err error) {
 	records, err := s.Operations.List(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	var errs []error
 	gone := map[string]bool{}
@@ -123,8 +149,12 @@ func (s *Service) settle(ctx context.Context, user farm.UserName) error {
 			continue
 		}
 		mine, err := s.take(ctx, record, gone)
+		if err == nil && !mine {
+			left++
+			continue
+		}
 		outcome := ""
-		if err == nil && mine {
+		if err == nil {
 			outcome, err = s.recoverHeld(ctx, record.ID)
 		}
 		if err != nil || outcome != "" {
@@ -132,7 +162,7 @@ func (s *Service) settle(ctx context.Context, user farm.UserName) error {
 		}
 		errs = append(errs, err)
 	}
-	return errors.Join(errs...)
+	return left, errors.Join(errs...)
 }
 
 func (s *Service) recoverOne(ctx context.Context, record farm.Operation) (string, error) {

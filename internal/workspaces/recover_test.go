@@ -80,8 +80,9 @@ type noKerberos struct{ Kerberos }
 
 func (noKerberos) Enabled() bool { return false }
 
-// freeLocks are held by nobody, so every other instance is gone.
-type freeLocks struct{}
+// freeLocks are held by nobody, so every other instance is gone, save for the first contended looks:
+// then another recovery is looking too.
+type freeLocks struct{ contended *int }
 
 type freeLock struct{}
 
@@ -89,14 +90,18 @@ func (freeLock) Unlock()    {}
 func (freeLock) Err() error { return nil }
 
 func (freeLocks) Lock(context.Context, string) (farm.Lock, error) { return freeLock{}, nil }
-func (freeLocks) TryLock(context.Context, string) (farm.Lock, bool, error) {
+func (f freeLocks) TryLock(context.Context, string) (farm.Lock, bool, error) {
+	*f.contended--
+	if *f.contended >= 0 {
+		return nil, false, nil
+	}
 	return freeLock{}, true, nil
 }
 
-func recovering(table *records, cluster Cluster) *Service {
+func recovering(table *records, cluster Cluster, contended int) *Service {
 	table.me = "me"
 	return New(Options{
-		Cluster: cluster, Load: measured{}, Ports: noPorts{}, Kerberos: noKerberos{}, Locks: freeLocks{}, Operations: table,
+		Cluster: cluster, Load: measured{}, Ports: noPorts{}, Kerberos: noKerberos{}, Locks: freeLocks{&contended}, Operations: table,
 		Log: slog.New(slog.DiscardHandler), Instance: table.me, Budget: time.Minute,
 	})
 }
@@ -108,7 +113,7 @@ func TestRecoverLeavesAnOperationThatEndedMeanwhile(t *testing.T) {
 	var removed []farm.PodName
 	table := &records{list: []farm.Operation{{ID: "1", Kind: farm.OperationCreate, User: "alice", Pod: "p", Stage: farm.StageRunning, Instance: "me"}}}
 	table.onList = func(r *records) { r.list, r.onList = nil, nil }
-	s := recovering(table, holding{seen{pods: []farm.Pod{runningPod("p", "farm5", time.Minute)}}, &removed})
+	s := recovering(table, holding{seen{pods: []farm.Pod{runningPod("p", "farm5", time.Minute)}}, &removed}, 0)
 	recovered, err := s.Recover(t.Context())
 	if err != nil || len(recovered) > 0 || len(removed) > 0 {
 		t.Errorf("recovered %v, removed %v, error %v; want nothing done", recovered, removed, err)
@@ -142,7 +147,7 @@ func TestMigrateAndDeleteSettleWhatIsLeftOfTheUser(t *testing.T) {
 				nodes: []farm.Node{node("farm5"), node("farm6")},
 				pods:  []farm.Pod{runningPod("ailab-alice-old", "farm5", time.Hour), runningPod("ailab-alice-new", "farm6", time.Minute)},
 			}, &removed}
-			s := recovering(table, cluster)
+			s := recovering(table, cluster, 3)
 			s.Load = measured{scores: map[farm.NodeName]float64{"farm5": 1, "farm6": 80}}
 			s.Operations = ending{table}
 			answer, err := tc.call(t.Context(), s)
