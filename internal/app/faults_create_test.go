@@ -72,6 +72,10 @@ var (
 		{Match: deletePod, Status: 500, Reason: metav1.StatusReasonInternalError},
 		{Match: getPod, Skip: 1, Status: 500, Reason: metav1.StatusReasonInternalError},
 	}}
+	// undoPodAtOnce is undoPod of a use case that has not looked at the pod before.
+	undoPodAtOnce = fault{api: []faultproxy.HTTPFault{
+		{Match: deletePod, Status: 500, Reason: metav1.StatusReasonInternalError}, {Match: getPod, Status: 500, Reason: metav1.StatusReasonInternalError},
+	}}
 	undoServices = fault{api: []faultproxy.HTTPFault{{Match: listServices, Status: 500, Reason: metav1.StatusReasonInternalError}}}
 )
 

@@ -37,7 +37,7 @@ func faultsOfMigrate(t *testing.T, f *farmOfFaults) {
 	u.add(call{step: "SAVE_IMAGE", match: "/pods/[^/]+/exec", want: save, undo: undoRows, lock: ownerLock, short: true,
 		but: map[string]string{"429 once, retry after 1 s": migrated, "done, answer lost": "-", "done, caller goes away": "-", "lock is lost meanwhile": failed}}.kubernetes()...)
 	u.add(imageRows("saved image", warned)...)
-	u.add(call{step: "CREATE_POD", match: postPod, want: start, success: migrated, undo: undoServices, lock: ownerLock, but: lost}.kubernetes()...)
+	u.add(call{step: "CREATE_POD", match: postPod, want: start, success: migrated, undo: undoPodAtOnce, lock: ownerLock, but: lost}.kubernetes()...)
 	u.add(readyRows(start, start, migrated, 0)...)
 	u.add(call{step: "CREATE_NODEPORT_SERVICE", match: postService, want: services, success: migrated, undo: undoServices, lock: ownerLock, but: lost}.kubernetes()...)
 	u.add(takenRow("CREATE_NODEPORT_SERVICE", migrated, fault{}))
