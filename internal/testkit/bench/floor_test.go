@@ -16,8 +16,10 @@ import (
 	prometheus "github.com/prometheus/client_golang/api/prometheus/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 
 	"config-server/internal/farm"
 	"config-server/internal/podspec"
@@ -70,30 +72,34 @@ func newFloor(t testing.TB, w *world.World) *floor {
 	return f
 }
 
-// watch tells waiters of pods that became Ready.
+// watch tells waiters of pods that became Ready. It is client-go's shared watch, which goes on when
+// the API server ends a stream, as it does with clients that cannot keep up.
 func (f *floor) watch(t testing.TB) {
 	t.Helper()
-	events, err := f.kube.CoreV1().Pods(f.world.Cluster.Namespace).Watch(t.Context(), metav1.ListOptions{LabelSelector: "app=" + floorApp})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(events.Stop)
-	go func() {
-		for event := range events.ResultChan() {
-			pod, ok := event.Object.(*corev1.Pod)
-			if !ok {
+	factory := informers.NewSharedInformerFactoryWithOptions(f.kube, 0, informers.WithNamespace(f.world.Cluster.Namespace),
+		informers.WithTweakListOptions(func(opts *metav1.ListOptions) { opts.LabelSelector = "app=" + floorApp }))
+	informer := factory.Core().V1().Pods().Informer()
+	told := func(object any) {
+		pod := object.(*corev1.Pod)
+		for _, condition := range pod.Status.Conditions {
+			if condition.Type != corev1.PodReady || condition.Status != corev1.ConditionTrue {
 				continue
 			}
-			for _, condition := range pod.Status.Conditions {
-				if condition.Type != corev1.PodReady || condition.Status != corev1.ConditionTrue {
-					continue
-				}
-				if waiter, ok := f.ready.LoadAndDelete(pod.Name); ok {
-					close(waiter.(chan struct{}))
-				}
+			if waiter, ok := f.ready.LoadAndDelete(pod.Name); ok {
+				close(waiter.(chan struct{}))
 			}
 		}
-	}()
+	}
+	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: told, UpdateFunc: func(_, object any) { told(object) }}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	factory.StartWithContext(ctx)
+	t.Cleanup(func() {
+		cancel()
+		factory.Shutdown()
+	})
+	factory.WaitForCacheSyncWithContext(ctx)
 }
 
 // create is one round of the bare calls. Its status is 201 or 0.
