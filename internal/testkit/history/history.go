@@ -10,7 +10,6 @@ package history
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 )
@@ -333,6 +332,3 @@ func (s *search) states() []string {
 	slices.Sort(texts)
 	return slices.Compact(texts)
 }
-
-// Forever is an End for calls that have none.
-const Forever = math.MaxInt64
