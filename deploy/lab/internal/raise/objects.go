@@ -73,7 +73,7 @@ func (l *Lab) applyRights(ctx context.Context, config *rest.Config) error {
 	chart := filepath.Join(l.Checkout, "deploy", "helm", "config-server")
 	cmd := exec.CommandContext(ctx, helm, "template", "containerssh-config-server", chart, "--namespace", site.Namespace, "--show-only", "templates/rbac.yaml",
 		"--set", "config.namespace="+site.Namespace, "--set", "nfs.server=192.0.2.30", "--set", "nfs.kubeSharePath=/volume1/kube_share", "--set", "nas.ssh.host=127.0.0.1", "--set", "nas.ssh.user=nas",
-		"--set", "krb5.realm="+site.Domain, "--set", "krb5.kdcHost=127.0.0.1", "--set-string", "env.ACCOUNT_SECRET=true")
+		"--set", "krb5.realm="+site.Domain, "--set", "krb5.kdcHost=127.0.0.1", "--set", "farm.ssh.user="+site.FarmUser, "--set", "farm.ssh.nodes[0].name=farm1,farm.ssh.nodes[0].host=127.0.0.1", "--set-string", "env.ACCOUNT_SECRET=true")
 	text, err := cmd.Output()
 	if err != nil {
 		var exit *exec.ExitError
