@@ -13,6 +13,8 @@ GOTEST      := go test -race -p 2 -timeout 20m
 UP          := go run ./internal/testkit/parts up
 COUNT       := go run ./internal/testkit/testcount
 FUZZTIME    ?= 60s
+# Where the benchmarks of single functions are.
+BENCHMARKS  := ./internal/ledger ./internal/httpapi ./internal/podspec ./internal/nodeports ./internal/cluster
 STORMTIME   ?= 2m
 
 .PHONY: help
@@ -53,8 +55,13 @@ golden: deps parts ## replay the recorded answers against the binary on real par
 	@$(UP) $(COUNT) -quiet -- $(GOTEST) -json -count=1 -run '^TestGolden' ./internal/app/...
 
 .PHONY: bench
-bench: deps parts ## measure create-pod on real parts (root)
-	@$(UP) $(COUNT) -quiet -- go test -json -count=1 -timeout 20m -run '^TestBench' ./internal/app/...
+bench: deps parts ## measure everything that has a target, on real parts; writes docs/performance.md (root; BENCH_RUNS=5)
+	@$(UP) $(COUNT) -quiet -- go test -tags bench -json -count=1 -timeout 90m -run '^TestBench' ./internal/testkit/bench -update
+	@go test -run '^$$' -short -bench . -benchtime 200ms -p 1 $(BENCHMARKS)
+
+.PHONY: scale
+scale: deps parts ## a farm of 1,000 nodes and 1,300 workspaces, 10,000 cycles; writes docs/scale.md (root; SCALE_CYCLES=10000)
+	@$(UP) $(COUNT) -quiet -- go test -tags bench -json -count=1 -timeout 180m -run '^TestScale' ./internal/testkit/bench -update
 
 .PHONY: crash
 crash: deps parts ## kill the service at every step and look at what is left (root)
@@ -76,6 +83,7 @@ fuzz: ## run each fuzz target for FUZZTIME (60s)
 lint: ## gofmt, vet and staticcheck
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "gofmt: $$unformatted"; exit 1; fi
 	go vet ./...
+	go vet -tags bench,profiling ./internal/testkit/bench ./cmd/config-server
 	go run $(STATICCHECK) ./...
 
 .PHONY: generate

@@ -1,3 +1,5 @@
+//go:build bench
+
 package bench_test
 
 import (
@@ -16,6 +18,8 @@ import (
 
 // manyUsers is the size of the big ledger.
 const manyUsers = 20000
+
+// The tag bench keeps the measures out of make test: they take long and judge nothing by time.
 
 // TestBench measures the service on real parts and prints each figure beside its target. With
 // -update the table goes into docs/performance.md. BENCH_RUNS (5) sets of how many runs the medians
