@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -52,6 +53,12 @@ func run(ctx context.Context, args []string) error {
 	s, err := site.Load(*dir)
 	if err != nil {
 		return fmt.Errorf("%w (make lab raises the lab)", err)
+	}
+	// As lab up names them: a program that is described in other words would be started anew.
+	for _, path := range []*string{checkout, program} {
+		if *path, err = filepath.Abs(*path); err != nil {
+			return fmt.Errorf("find the lab's program: %w", err)
+		}
 	}
 	lab := raise.New(s, *checkout, *program, func(string, ...any) {})
 	w, err := newWalk(ctx, lab)

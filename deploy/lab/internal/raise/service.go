@@ -62,7 +62,7 @@ func (l *Lab) ServiceEnv() (map[string]string, error) {
 		"SUDO_ALLOWED_COMMANDS": "/usr/bin/id", "IMAGE_PULL_POLICY": "Never",
 		// A machine with two processors has room for a few workspaces only if they ask for little.
 		"DEFAULT_CPU_REQUEST": "100m", "DEFAULT_CPU_LIMIT": "1000m", "DEFAULT_MEM_REQUEST": "64Mi", "DEFAULT_MEM_LIMIT": "512Mi",
-		"RECONCILE_INTERVAL": "5s", "ACCOUNT_SECRET": "true",
+		"RECONCILE_INTERVAL": "5s", "POD_READY_TIMEOUT": "40s", "ACCOUNT_SECRET": "true",
 	}
 	if s.Kerberos {
 		env["KRB5_REALM"], env["KRB5_KDC_HOST"] = site.Domain, s.Address(site.KDC)
