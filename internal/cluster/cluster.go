@@ -28,6 +28,10 @@ type Options struct {
 	Log       *slog.Logger // nil = discarded
 	// CallLimit bounds one call to the API server, client-go's own retries included; 15 s.
 	CallLimit time.Duration
+	// MaxCalls bounds the calls to the API server that run at once; 32. The others wait for their turn,
+	// as long as their context lets them, and their CallLimit begins with it: hundreds of calls at
+	// once would make one another wait in the API server until none has its answer in time.
+	MaxCalls int
 	// Backstop is the time after which a wait looks at the pod itself while its watch is well; it
 	// doubles with each look. 3 s.
 	Backstop time.Duration
@@ -41,6 +45,7 @@ type Options struct {
 
 const (
 	defaultCallLimit = 15 * time.Second
+	defaultMaxCalls  = 32
 	defaultBackstop  = 3 * time.Second
 )
 
@@ -49,6 +54,7 @@ type Cluster struct {
 	namespace string
 	log       *slog.Logger
 	callLimit time.Duration
+	turns     chan struct{} // one token a running call; waiters are served in order
 	backstop  time.Duration
 	exec      ExecFunc
 
@@ -111,6 +117,10 @@ func New(client kubernetes.Interface, opts Options) *Cluster {
 	if c.callLimit == 0 {
 		c.callLimit = defaultCallLimit
 	}
+	if opts.MaxCalls == 0 {
+		opts.MaxCalls = defaultMaxCalls
+	}
+	c.turns = make(chan struct{}, opts.MaxCalls)
 	if c.backstop == 0 {
 		c.backstop = defaultBackstop
 	}
@@ -180,16 +190,27 @@ func (c *Cluster) WaitSynced(ctx context.Context) bool {
 }
 
 // Ping asks the API server for one pod of the namespace. It proves that the server is reached,
-// knows this client and lets it read pods.
+// knows this client and lets it read pods. It waits for nobody's turn.
 func (c *Cluster) Ping(ctx context.Context) error {
-	return c.call(ctx, "list pods of namespace "+c.namespace, func(ctx context.Context) error {
+	return c.callNow(ctx, "list pods of namespace "+c.namespace, func(ctx context.Context) error {
 		_, err := c.client.CoreV1().Pods(c.namespace).List(ctx, onePod)
 		return err
 	})
 }
 
-// call runs one call to the API server under its own deadline and names it in the error.
+// call runs one call to the API server in its turn, under its own deadline, and names it in the error.
 func (c *Cluster) call(ctx context.Context, operation string, f func(ctx context.Context) error) error {
+	select {
+	case c.turns <- struct{}{}:
+		defer func() { <-c.turns }()
+	case <-ctx.Done():
+		return fmt.Errorf("%s: wait for other calls to the API server: %w", operation, context.Cause(ctx))
+	}
+	return c.callNow(ctx, operation, f)
+}
+
+// callNow is call without the wait for a turn.
+func (c *Cluster) callNow(ctx context.Context, operation string, f func(ctx context.Context) error) error {
 	if c.setupErr != nil {
 		return fmt.Errorf("%s: %w", operation, c.setupErr)
 	}
