@@ -23,7 +23,7 @@ func TestCrashKerberos(t *testing.T) {
 	f := newCrashFarm(t, world.Options{Env: k.env(t, "farm6")})
 	f.world.Cluster.Grant(t, "everything")
 	f.krb5 = func(ctx context.Context, p picture, name string) (facts, strays []string, err error) {
-		return krb5Picture(ctx, t, f.world, k, p, name)
+		return krb5Picture(ctx, t, f, k, p, name)
 	}
 	onFarm6 := func(f *crashFarm, name string) { f.config(name, "", []string{"farm6"}, crashKorean) }
 	create := func(t *testing.T, f *crashFarm, name string) crashCall {
@@ -80,9 +80,9 @@ func TestCrashKerberos(t *testing.T) {
 }
 
 // krb5Picture looks at KDC, Secrets, farm node and notes.
-func krb5Picture(ctx context.Context, t *testing.T, w *world.World, k *krb5Parts, p picture, name string) (facts, strays []string, err error) {
+func krb5Picture(ctx context.Context, t *testing.T, f *crashFarm, k *krb5Parts, p picture, name string) (facts, strays []string, err error) {
 	t.Helper()
-	secrets, err := krb5Secrets(ctx, w, t)
+	secrets, err := krb5Secrets(ctx, f.world, t)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -90,7 +90,7 @@ func krb5Picture(ctx context.Context, t *testing.T, w *world.World, k *krb5Parts
 	if err != nil {
 		return nil, nil, err
 	}
-	left, err := pendingKeytabs(ctx, w, t)
+	left, err := pendingKeytabs(ctx, f.db)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -95,8 +96,8 @@ func secretOf(t *testing.T, w *world.World, name string) *corev1.Secret {
 }
 
 // pendingKeytabs reads the table of removals that failed.
-func pendingKeytabs(ctx context.Context, w *world.World, t testing.TB) ([]farm.KeytabLeft, error) {
-	rows, err := w.MariaDB.Open(t, w.Database).QueryContext(ctx, "SELECT username, node_name FROM krb5_cleanup_pending ORDER BY id")
+func pendingKeytabs(ctx context.Context, db *sql.DB) ([]farm.KeytabLeft, error) {
+	rows, err := db.QueryContext(ctx, "SELECT username, node_name FROM krb5_cleanup_pending ORDER BY id")
 	if err != nil {
 		return nil, err
 	}

@@ -189,7 +189,7 @@ func TestAFarmNodeThatIsDownIsCleanedLater(t *testing.T) {
 		t.Errorf("no warning: %s", answer.Body)
 	}
 	world.Call(t, s.URL, "DELETE", "/accounts/users/lee", "", 200)
-	left, err := pendingKeytabs(t.Context(), w, t)
+	left, err := pendingKeytabs(t.Context(), w.MariaDB.Open(t, w.Database))
 	if err != nil || len(left) < 3 {
 		t.Errorf("noted %v, %v: want kim on farm6 and lee on both", left, err)
 	}
@@ -200,8 +200,9 @@ func TestAFarmNodeThatIsDownIsCleanedLater(t *testing.T) {
 		t.Errorf("%s, %d pods", answer.Body, len(w.Pods(t)))
 	}
 	k.node.Start(t)
+	db := w.MariaDB.Open(t, w.Database)
 	testkit.WaitFor(t, time.Minute, "the removal of keytabs", func(ctx context.Context) error {
-		left, err := pendingKeytabs(ctx, w, t)
+		left, err := pendingKeytabs(ctx, db)
 		if err == nil && len(left) > 0 {
 			err = fmt.Errorf("noted %v", left)
 		}
@@ -223,7 +224,7 @@ func TestANodeThatIsNotListedGetsNoWorkspace(t *testing.T) {
 	if answer.Text("error") != "POD_SPEC_BUILD_FAILED" || !strings.Contains(answer.Text("detail"), "FARM_NODES_JSON") {
 		t.Errorf("%s", answer.Body)
 	}
-	left, err := pendingKeytabs(t.Context(), w, t)
+	left, err := pendingKeytabs(t.Context(), w.MariaDB.Open(t, w.Database))
 	if len(w.Pods(t)) > 0 || len(w.Rows(t)) > 0 || w.Operations(t) > 0 || len(left) > 0 || err != nil {
 		t.Errorf("left: %d pods, rows %v, %d records, notes %v, %v", len(w.Pods(t)), w.Rows(t), w.Operations(t), left, err)
 	}
