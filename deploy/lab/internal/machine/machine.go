@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -32,6 +33,10 @@ type Spec struct {
 	// Binds maps folders of the machine to real ones.
 	Binds map[string]string
 	Files []File
+	// Cgroup, when set, is the part of each cgroup hierarchy of the first version that the machine
+	// takes for the whole, so that what its containers do is below it. With the second version alone
+	// the machine sees the real hierarchy.
+	Cgroup string
 	// Devices are character device files, by name below /dev. They lead nowhere: they stand for GPUs
 	// where only their presence counts.
 	Devices []string
@@ -163,6 +168,9 @@ func (s Spec) mount() error {
 	if err := unix.Mount("/sys", in("/sys"), "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 		return fmt.Errorf("mount /sys: %w", err)
 	}
+	if err := s.cgroups(in("/sys/fs/cgroup")); err != nil {
+		return err
+	}
 	for dir, mode := range map[string]string{"/run": "mode=0755", "/tmp": "mode=1777", "/dev": "mode=0755"} {
 		if err := unix.Mount("tmpfs", in(dir), "tmpfs", 0, mode); err != nil {
 			return fmt.Errorf("mount %s: %w", dir, err)
@@ -202,6 +210,55 @@ func (s Spec) mount() error {
 		}
 	}
 	return enter(root)
+}
+
+// cgroups lays the machine's part of each hierarchy over the whole.
+func (s Spec) cgroups(mounted string) error {
+	if s.Cgroup == "" {
+		return nil
+	}
+	hierarchies, err := filepath.Glob("/sys/fs/cgroup/*/cgroup.procs")
+	if err != nil {
+		return fmt.Errorf("find the cgroups: %w", err)
+	}
+	if _, err := os.Stat("/sys/fs/cgroup/cgroup.procs"); err == nil {
+		return nil
+	}
+	for _, procs := range hierarchies {
+		name := filepath.Base(filepath.Dir(procs))
+		part := filepath.Join("/sys/fs/cgroup", name)
+		for step := range strings.SplitSeq(strings.Trim(s.Cgroup, "/"), "/") {
+			above := part
+			part = filepath.Join(part, step)
+			if err := os.Mkdir(part, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+				return fmt.Errorf("make cgroup %s: %w", part, err)
+			}
+			if err := inheritCpuset(above, part); err != nil {
+				return err
+			}
+		}
+		if err := unix.Mount(part, filepath.Join(mounted, name), "", unix.MS_BIND, ""); err != nil {
+			return fmt.Errorf("take cgroup %s for the whole: %w", part, err)
+		}
+	}
+	return nil
+}
+
+// inheritCpuset copies processors and memory nodes, without which a cpuset takes no process.
+func inheritCpuset(above, part string) error {
+	for _, name := range []string{"cpuset.cpus", "cpuset.mems"} {
+		value, err := os.ReadFile(filepath.Join(above, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(part, name), value, 0)
+		}
+		if err != nil {
+			return fmt.Errorf("prepare cgroup %s: %w", part, err)
+		}
+	}
+	return nil
 }
 
 // devices fills /dev with what programs and containers need.

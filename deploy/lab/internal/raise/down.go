@@ -43,8 +43,12 @@ func (l *Lab) Down(ctx context.Context) ([]string, error) {
 		l.Say("%-24s ends", name)
 		note(d.Stop())
 	}
-	for _, node := range l.Site.Nodes {
-		note(l.clearNode(ctx, node))
+	tops := []string{"/" + site.CgroupRoot}
+	if !slices.ContainsFunc(before["cgroup"], func(path string) bool { return filepath.Base(path) == filepath.Base(criCgroup) }) {
+		tops = append(tops, criCgroup)
+	}
+	for _, top := range tops {
+		note(clearCgroup(ctx, top))
 	}
 	for _, name := range machines(l.Site) {
 		note(l.endMachine(ctx, name))
@@ -57,7 +61,7 @@ func (l *Lab) Down(ctx context.Context) ([]string, error) {
 	}
 	note(removeRules(ctx))
 	note(unmountBelow(ctx, l.Site.Dir))
-	note(removeCgroups(ctx))
+	note(removeCgroups(ctx, tops))
 	note(restoreSettings(before["setting"]))
 	if err := errors.Join(faults...); err != nil {
 		return nil, fmt.Errorf("take the lab down (its folder stays, run lab down again): %w", err)
@@ -124,10 +128,13 @@ func machines(s *site.Site) []string {
 
 func isMachine(s *site.Site, name string) bool { return slices.Contains(machines(s), name) }
 
-// clearNode kills whatever runs in the node's cgroup: its containers, and what they started.
-func (l *Lab) clearNode(ctx context.Context, node site.Node) error {
+// criCgroup is where containerd puts containers of a machine that sees the real hierarchy.
+const criCgroup = "/k8s.io"
+
+// clearCgroup kills whatever runs in a cgroup: containers, and what they started.
+func clearCgroup(ctx context.Context, cgroup string) error {
 	err := daemon.Wait(limit(ctx, 20*time.Second), func(context.Context) error {
-		pids := cgroupMembers(node.Cgroup())
+		pids := cgroupMembers(cgroup)
 		for _, pid := range pids {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
@@ -137,7 +144,7 @@ func (l *Lab) clearNode(ctx context.Context, node site.Node) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("clear node %s: %w", node.Name, err)
+		return fmt.Errorf("clear cgroup %s: %w", cgroup, err)
 	}
 	return nil
 }
@@ -269,16 +276,18 @@ func unmountBelow(ctx context.Context, dir string) error {
 }
 
 // removeCgroups removes the lab's cgroups, the innermost first.
-func removeCgroups(ctx context.Context) error {
+func removeCgroups(ctx context.Context, tops []string) error {
 	return daemon.Wait(limit(ctx, 10*time.Second), func(context.Context) error {
-		for _, top := range cgroupDirs("/" + site.CgroupRoot) {
+		for _, top := range tops {
 			var dirs []string
-			_ = filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
-				if err == nil && entry.IsDir() {
-					dirs = append(dirs, path)
-				}
-				return nil
-			})
+			for _, dir := range cgroupDirs(top) {
+				_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+					if err == nil && entry.IsDir() {
+						dirs = append(dirs, path)
+					}
+					return nil
+				})
+			}
 			for _, dir := range slices.Backward(dirs) {
 				if err := unix.Rmdir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 					return fmt.Errorf("remove cgroup %s: %w", dir, err)

@@ -23,7 +23,7 @@ func (l *Lab) nodeMachine(node site.Node) (*daemon.Daemon, error) {
 		return nil, fmt.Errorf("describe node %s: %w", node.Name, err)
 	}
 	spec := machine.Spec{
-		Name: node.Name, Scratch: l.Site.Path("machines", node.Name),
+		Name: node.Name, Scratch: l.Site.Path("machines", node.Name), Cgroup: node.Cgroup(),
 		// What was built is needed inside even where the cache is on a disk of its own.
 		Shared: []string{l.Site.Dir, cache},
 		Binds:  map[string]string{site.SharePath: l.Site.Homes()},
@@ -59,7 +59,7 @@ func (l *Lab) startRuntime(ctx context.Context, node site.Node) error {
 	}
 	if host.Running() == 0 {
 		// Nothing of a former machine may go on beside the new one.
-		if err := l.clearNode(ctx, node); err != nil {
+		if err := clearCgroup(ctx, node.Cgroup()); err != nil {
 			return err
 		}
 	}
@@ -195,7 +195,6 @@ volumePluginDir: ` + l.nodeDir(node, "plugins") + `
 # What a machine without systemd, with cgroups of either kind and without CAP_SYS_RESOURCE takes.
 failCgroupV1: false
 cgroupDriver: cgroupfs
-cgroupRoot: ` + node.Cgroup() + `
 cgroupsPerQOS: false
 enforceNodeAllocatable: []
 oomScoreAdj: 0
