@@ -74,7 +74,7 @@ type outcome struct {
 }
 
 // table runs the rows on so many stands and returns them in their order.
-func (u useCase) table(t *testing.T, f *farmOfFaults, stands int) []result {
+func (u useCase) table(t *testing.T, f *farmOfFaults, stands int, known map[string]bool) []result {
 	t.Helper()
 	results := make([]result, len(u.rows))
 	next := make(chan int, len(u.rows))
@@ -91,7 +91,7 @@ func (u useCase) table(t *testing.T, f *farmOfFaults, stands int) []result {
 	for _, s := range crew {
 		all.Go(func() {
 			for i := range next {
-				results[i] = u.try(t, s, u.rows[i])
+				results[i] = u.try(t, s, u.rows[i], known)
 			}
 		})
 	}
@@ -99,8 +99,28 @@ func (u useCase) table(t *testing.T, f *farmOfFaults, stands int) []result {
 	return results
 }
 
-// try runs a row, and once more with undo failing too.
-func (u useCase) try(t *testing.T, s *stand, r row) result {
+// try tries a row, and a second time with much longer limits if it came out otherwise than it must:
+// what only a busy machine made of it comes out right then, and what is wrong is wrong again.
+func (u useCase) try(t *testing.T, s *stand, r row, known map[string]bool) result {
+	res := u.tryOnce(t, s, r)
+	if len(res.unexpected) > 0 || !known[res.markdown()] {
+		s.wait(t, patience)
+		s.takeLog()
+		res = u.tryOnce(t, s, r)
+		s.wait(t, 1)
+	}
+	for _, what := range res.unexpected {
+		t.Errorf("%s, %s, %s: %s", u.name, r.step, r.name, what)
+	}
+	if len(res.unexpected) > 0 {
+		t.Logf("log of %s, %s, %s:\n%s", u.name, r.step, r.name, s.takeLog())
+	}
+	s.takeLog()
+	return res
+}
+
+// tryOnce runs a row, and once more with undo failing too.
+func (u useCase) tryOnce(t *testing.T, s *stand, r row) result {
 	res := result{row: r}
 	note := func(format string, args ...any) {
 		res.unexpected = append(res.unexpected, fmt.Sprintf(format, args...))
@@ -110,13 +130,6 @@ func (u useCase) try(t *testing.T, s *stand, r row) result {
 		res.twice = true
 		res.second = u.run(t, s, r, r.undo, func(format string, args ...any) { note("undo failing: "+format, args...) })
 	}
-	for _, what := range res.unexpected {
-		t.Errorf("%s, %s, %s: %s", u.name, r.step, r.name, what)
-	}
-	if len(res.unexpected) > 0 {
-		t.Logf("log of %s, %s, %s:\n%s", u.name, r.step, r.name, s.takeLog())
-	}
-	s.takeLog()
 	return res
 }
 
@@ -407,24 +420,28 @@ func (u *useCase) check(t *testing.T, f *farmOfFaults, stands int) {
 	if !all {
 		stands, u.rows = 1, sample(u.rows)
 	}
-	results := u.table(t, f, stands)
+	path := "testdata/faults/" + strings.NewReplacer("/", "-", "{", "", "}", "", " ", "-").Replace(u.name) + ".md"
+	known := map[string]bool{}
+	golden, err := os.ReadFile(path)
+	for line := range strings.Lines(string(golden)) {
+		known[line] = true
+	}
+	results := u.table(t, f, stands, known)
 	unexpected := 0
 	for _, r := range results {
 		unexpected += len(r.unexpected)
 	}
-	path := "testdata/faults/" + strings.NewReplacer("/", "-", "{", "", "}", "", " ", "-").Replace(u.name) + ".md"
 	f.rows.Add(int64(len(results)))
 	f.unexpected.Add(int64(unexpected))
 	if all {
 		testkit.Golden(t, path, u.markdown(results))
 		return
 	}
-	golden, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range results {
-		if line := r.markdown(); !strings.Contains(string(golden), line) {
+		if line := r.markdown(); !known[line] {
 			t.Errorf("%s has not the row (%s=1 go test -update writes it anew):\n%s", path, allRows, line)
 		}
 	}

@@ -29,12 +29,33 @@ import (
 	"config-server/internal/testkit/world"
 )
 
-// Limits of the service on a stand: short, so that what hangs costs little, and long enough for a
-// busy machine to do what it shall do.
+// Limits of the service on a stand: short, so that what hangs costs little. A machine that is too
+// busy for them gets patience times as long.
 const (
 	standCallLimit = 1500 * time.Millisecond // of one call to the API server
-	standLimit     = 30 * time.Second        // of a whole row: beyond it something hangs that must not
+	standLimit     = 90 * time.Second        // of a whole row: beyond it something hangs that must not
+	patience       = 4
 )
+
+// limits are the settings that bound the service's waits.
+func limits(times float64) map[string]string {
+	env := map[string]string{}
+	for name, seconds := range map[string]float64{
+		"HTTP_TIMEOUT_SEC": 0.7, "POD_READY_TIMEOUT": 1.5, "POD_DELETE_TIMEOUT": 2, "IMAGE_LOAD_TIMEOUT": 1, "IMAGE_SAVE_TIMEOUT": 1,
+		"POD_REQUEST_BUDGET": 5, "ACCOUNT_REQUEST_BUDGET": 3, "UNDO_RESERVE": 5, "DRAIN_TIMEOUT": 5,
+	} {
+		env[name] = fmt.Sprintf("%.1f", seconds*times)
+	}
+	return env
+}
+
+// wait makes all limits of the service so many times as long as usual.
+func (s *stand) wait(t testing.TB, times int) {
+	t.Helper()
+	s.times = times
+	maps.Copy(s.Env, limits(float64(times)))
+	s.restart(t, nil, true)
+}
 
 // stand is a farm of real parts with a fault proxy in front of each, and the service in this process
 // on it. Rows of the fault table run on it one after the other.
@@ -48,11 +69,12 @@ type stand struct {
 	disk string // the file system of the share, small and its own
 	pod  string // that the present row is about
 
-	app  *App
-	env  map[string]string // that the app runs with
-	seen *recorder
-	log  *bytes.Buffer
-	mu   sync.Mutex // of log
+	times int // as long as usual are the limits
+	app   *App
+	env   map[string]string // that the app runs with
+	seen  *recorder
+	log   *bytes.Buffer
+	mu    sync.Mutex // of log
 }
 
 // newStand raises a stand. Its NodePorts are those of its number, so that stands do not meet in
@@ -61,7 +83,7 @@ func newStand(t testing.TB, f *farmOfFaults) *stand {
 	t.Helper()
 	number, prom := int(f.stands.Add(1)), f.prom
 	mariaDB := testkit.MariaDB(t)
-	s := &stand{log: &bytes.Buffer{}, World: &world.World{
+	s := &stand{log: &bytes.Buffer{}, times: 1, World: &world.World{
 		Cluster: testkit.Cluster(t), MariaDB: mariaDB, Database: mariaDB.NewDatabase(t), NAS: testkit.SSHD(t, testkit.SSHDOptions{}),
 		Prom: prom, AdminBE: testkit.AdminBE(t), Images: t.TempDir(),
 	}}
@@ -83,9 +105,9 @@ func newStand(t testing.TB, f *farmOfFaults) *stand {
 		"NFS_SERVER": "192.0.2.30", "PROM_URL": s.prom.URL, "WAS_URL_TEMPLATE": s.AdminBE.Template(),
 		"BASE_ETC_DIR": s.Share, "IMAGE_STORE_DIR": s.Images, "SUDO_ALLOWED_COMMANDS": "/usr/bin/apt",
 		"NODEPORT_MIN": strconv.Itoa(30500 + 40*number), "NODEPORT_MAX": strconv.Itoa(30539 + 40*number),
-		"HTTP_TIMEOUT_SEC": "0.7", "POD_READY_TIMEOUT": "1.5s", "POD_DELETE_TIMEOUT": "2s", "IMAGE_LOAD_TIMEOUT": "1s", "IMAGE_SAVE_TIMEOUT": "1s",
-		"POD_REQUEST_BUDGET": "5s", "ACCOUNT_REQUEST_BUDGET": "3s", "UNDO_RESERVE": "5s", "DRAIN_TIMEOUT": "5s", "RECONCILE_INTERVAL": "0",
+		"RECONCILE_INTERVAL": "0",
 	}
+	maps.Copy(s.Env, limits(1))
 	s.start(t, nil, true)
 	t.Cleanup(func() { s.stop(t) })
 	s.must(t, http.MethodPut, "/accounts/users", `{"name":"first","passwd_base64":"cGFzc3dvcmQ=","supplementary_groups":[{"name":"ailab","gid":20005}]}`)
@@ -156,7 +178,7 @@ func (s *stand) start(t testing.TB, env map[string]string, synced bool) {
 	s.app, err = New(Options{
 		Config: c, Log: slog.New(slog.NewTextHandler(s, nil)),
 		Cluster: func(opts cluster.Options) *cluster.Cluster {
-			opts.CallLimit = standCallLimit
+			opts.CallLimit = standCallLimit * time.Duration(s.times)
 			return cluster.FromREST(&rest.Config{Host: s.api.URL}, opts)
 		},
 	})
@@ -233,10 +255,17 @@ func (s *stand) send(t testing.TB, method, path, body string) answer {
 	return a
 }
 
-// must sends a request of which the rows that follow need the success.
+// must sends a request of which the rows that follow need the success. A machine that is too busy
+// for it is asked again, a few times.
 func (s *stand) must(t testing.TB, method, path, body string) answer {
 	t.Helper()
 	a := s.send(t, method, path, body)
+	for range 3 {
+		if a.status < http.StatusInternalServerError {
+			break
+		}
+		a = s.send(t, method, path, body)
+	}
 	if a.status/100 != 2 {
 		t.Fatalf("%s %s %s: %d %v\n%s", method, path, body, a.status, a.body, s.takeLog())
 	}
