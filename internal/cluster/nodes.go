@@ -26,15 +26,30 @@ func watchNodes(client kubernetes.Interface, log *slog.Logger) *watched {
 	}
 	slim := func(object any) (any, error) {
 		if node, ok := object.(*corev1.Node); ok {
-			node.ManagedFields = nil
-			node.Annotations = nil
-			node.Status.Images = nil
-			node.Status.VolumesInUse = nil
-			node.Status.VolumesAttached = nil
+			return slimNode(node), nil
 		}
 		return object, nil
 	}
 	return newWatched("nodes", client, log, &corev1.Node{}, from, slim, nil)
+}
+
+// slimNode keeps what nodeOf reads. Kubelet sends a node's whole status every few minutes.
+func slimNode(node *corev1.Node) *corev1.Node {
+	kept := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: node.Name, ResourceVersion: node.ResourceVersion},
+		Spec:       corev1.NodeSpec{Unschedulable: node.Spec.Unschedulable, Taints: node.Spec.Taints},
+	}
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == corev1.NodeReady {
+			kept.Status.Conditions = append(kept.Status.Conditions, corev1.NodeCondition{Type: condition.Type, Status: condition.Status})
+		}
+	}
+	for _, address := range node.Status.Addresses {
+		if address.Type == corev1.NodeInternalIP {
+			kept.Status.Addresses = append(kept.Status.Addresses, address)
+		}
+	}
+	return kept
 }
 
 // Nodes lists the cluster's nodes by name. They come from the watch; while that is broken or not

@@ -37,18 +37,31 @@ func watchPods(client kubernetes.Interface, namespace string, log *slog.Logger) 
 	}
 	slim := func(object any) (any, error) {
 		if pod, ok := object.(*corev1.Pod); ok {
-			pod.ManagedFields = nil
-			pod.Spec.Volumes = nil
-			pod.Spec.Tolerations = nil
-			for i := range pod.Spec.Containers {
-				container := &pod.Spec.Containers[i]
-				container.Env = nil
-				container.VolumeMounts = nil
-			}
+			return slimPod(pod), nil
 		}
 		return object, nil
 	}
 	return newWatched("pods", client, log, &corev1.Pod{}, from, slim, nil)
+}
+
+// slimPod keeps what waits judge and tell. A pod that is Ready and stays has only that to say, and
+// most pods of a farm are so.
+func slimPod(pod *corev1.Pod) *corev1.Pod {
+	kept := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, ResourceVersion: pod.ResourceVersion, DeletionTimestamp: pod.DeletionTimestamp,
+		},
+		Spec:   corev1.PodSpec{RestartPolicy: pod.Spec.RestartPolicy},
+		Status: pod.Status,
+	}
+	if pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning && isReady(pod) {
+		kept.Status = corev1.PodStatus{Phase: pod.Status.Phase, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}
+		return kept
+	}
+	for _, container := range pod.Spec.Containers {
+		kept.Spec.Containers = append(kept.Spec.Containers, corev1.Container{Name: container.Name, ImagePullPolicy: container.ImagePullPolicy})
+	}
+	return kept
 }
 
 // Pod looks a pod up on the API server, whoever made it. The second result is false if there is
