@@ -9,6 +9,7 @@ package database
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -137,8 +138,12 @@ func (db *DB) Ping(ctx context.Context) error {
 func (db *DB) Close() error {
 	var errs []error
 	for _, pool := range []*sql.DB{db.lock, db.read, db.write} {
-		if pool != nil {
-			errs = append(errs, pool.Close())
+		if pool == nil {
+			continue
+		}
+		// A connection that the server has broken meanwhile is as closed as it can be.
+		if err := pool.Close(); !errors.Is(err, driver.ErrBadConn) {
+			errs = append(errs, err)
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
