@@ -53,6 +53,12 @@ func (d *Daemon) Running() int {
 	return pid
 }
 
+// Current tells whether the program runs as it is described now.
+func (d *Daemon) Current() bool {
+	_, _, was := d.read()
+	return d.Running() != 0 && was == d.fingerprint()
+}
+
 // Start runs the program unless it runs already as it is described now, and waits until it is
 // ready. A program that runs as it was described earlier is ended first.
 func (d *Daemon) Start(ctx context.Context) error {
@@ -78,14 +84,11 @@ func (d *Daemon) Start(ctx context.Context) error {
 
 // Launch is Start without the wait.
 func (d *Daemon) Launch() error {
-	fingerprint := d.fingerprint()
-	if d.Running() != 0 {
-		if _, _, was := d.read(); was == fingerprint {
-			return nil
-		}
-		if err := d.Stop(); err != nil {
-			return err
-		}
+	if d.Current() {
+		return nil
+	}
+	if err := d.Stop(); err != nil {
+		return err
 	}
 	for _, dir := range []string{d.RunDir, d.LogDir} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -99,7 +102,7 @@ func (d *Daemon) Launch() error {
 	defer func() { _ = logFile.Close() }()
 	path, args := d.Path, d.Args
 	if d.Namespace != "" {
-		path, args = "/usr/bin/nsenter", append([]string{"--mount=" + d.Namespace, "--wd=/", "--", d.Path}, d.Args...)
+		path, args = "/usr/bin/nsenter", append([]string{"--mount=" + d.Namespace, "--", d.Path}, d.Args...)
 	}
 	cmd := exec.Command(path, args...)
 	cmd.Env = append([]string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root"}, d.Env...)
@@ -117,7 +120,7 @@ func (d *Daemon) Launch() error {
 		return fmt.Errorf("start %s: %w", d.Name, err)
 	}
 	pid := cmd.Process.Pid
-	text := fmt.Sprintf("%d %s %s\n", pid, StartTime(pid), fingerprint)
+	text := fmt.Sprintf("%d %s %s\n", pid, StartTime(pid), d.fingerprint())
 	if err := os.WriteFile(d.pidFile(), []byte(text), 0o644); err != nil {
 		_ = cmd.Process.Kill()
 		return fmt.Errorf("start %s: %w", d.Name, err)

@@ -6,6 +6,7 @@ package machine
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,9 +34,9 @@ type Spec struct {
 	// Binds maps folders of the machine to real ones.
 	Binds map[string]string
 	Files []File
-	// Cgroup, when set, is the part of each cgroup hierarchy of the first version that the machine
-	// takes for the whole, so that what its containers do is below it. With the second version alone
-	// the machine sees the real hierarchy.
+	// Cgroup, when set, is the part of each cgroup hierarchy of the first version in which the
+	// machine's containers are, in place of the folder that containerd uses on every machine. With the
+	// second version alone they are in that.
 	Cgroup string
 	// Devices are character device files, by name below /dev. They lead nowhere: they stand for GPUs
 	// where only their presence counts.
@@ -63,13 +64,15 @@ func Daemon(program string, spec Spec, runDir, logDir string) (*daemon.Daemon, e
 	}
 	d := &daemon.Daemon{
 		Name: spec.Name, Path: program, Args: []string{"machine", file, ready}, RunDir: runDir, LogDir: logDir, NewNamespace: true,
+		// Another description is another machine.
+		Env: []string{fmt.Sprintf("LAB_MACHINE=%x", sha256.Sum256(text))},
 	}
 	d.Ready = func(context.Context) error {
 		text, err := os.ReadFile(ready)
 		if err != nil {
 			return err
 		}
-		if strings.TrimSpace(string(text)) != strconv.Itoa(d.Running()) {
+		if pid, _, _ := strings.Cut(string(text), " "); pid != strconv.Itoa(d.Running()) {
 			return errors.New("its root is not mounted yet")
 		}
 		return nil
@@ -88,7 +91,7 @@ func Namespace(d *daemon.Daemon) string {
 
 // Run runs a command inside a machine and returns what it prints.
 func Run(ctx context.Context, namespace string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "/usr/bin/nsenter", append([]string{"--mount=" + namespace, "--wd=/", "--"}, args...)...)
+	cmd := exec.CommandContext(ctx, "/usr/bin/nsenter", append([]string{"--mount=" + namespace, "--"}, args...)...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return string(out), fmt.Errorf("%s: %w: %s", args[0], err, out)
@@ -96,22 +99,42 @@ func Run(ctx context.Context, namespace string, args ...string) (string, error) 
 	return string(out), nil
 }
 
-// Members lists the processes in the same mount namespace as namespace.
-func Members(namespace string) []int {
-	want, err := os.Readlink(namespace)
+// Members lists the processes of the machine that was last started under name, also if its keeper is
+// gone. The number of its namespace may belong to another one by then, so its root is looked at too.
+func Members(runDir, name string) []int {
+	text, err := os.ReadFile(filepath.Join(runDir, name+".up"))
 	if err != nil {
 		return nil
 	}
+	_, want, _ := strings.Cut(strings.TrimSpace(string(text)), " ")
 	var pids []int
 	links, _ := filepath.Glob("/proc/[0-9]*/ns/mnt")
 	for _, link := range links {
-		if got, err := os.Readlink(link); err == nil && got == want {
-			if pid, err := strconv.Atoi(strings.Split(link, "/")[2]); err == nil {
-				pids = append(pids, pid)
-			}
+		got, err := os.Readlink(link)
+		if err != nil || got != want {
+			continue
+		}
+		pid, err := strconv.Atoi(strings.Split(link, "/")[2])
+		if err == nil && scratched(pid, name) {
+			pids = append(pids, pid)
 		}
 	}
 	return pids
+}
+
+// scratched tells whether a process's root is the overlay of the machine of that name.
+func scratched(pid int, name string) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", pid))
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		if len(fields) > 4 && fields[4] == "/" && strings.Contains(line, "/machines/"+name+"/upper") {
+			return true
+		}
+	}
+	return false
 }
 
 // Keep makes the machine in the mount namespace of this process, which must be its own, says so in
@@ -137,7 +160,7 @@ func Keep(specFile, ready string) error {
 	if err := spec.mount(); err != nil {
 		return fmt.Errorf("keep machine %s: %w", spec.Name, err)
 	}
-	if err := os.WriteFile(ready, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o644); err != nil {
+	if err := os.WriteFile(ready, []byte(strconv.Itoa(os.Getpid())+" "+mine+"\n"), 0o644); err != nil {
 		return fmt.Errorf("keep machine %s: %w", spec.Name, err)
 	}
 	<-signals
@@ -212,7 +235,10 @@ func (s Spec) mount() error {
 	return enter(root)
 }
 
-// cgroups lays the machine's part of each hierarchy over the whole.
+// CRICgroup is where containerd puts the containers of pods for which kubelet names no place.
+const CRICgroup = "/k8s.io"
+
+// cgroups lays the machine's part of each hierarchy over containerd's folder.
 func (s Spec) cgroups(mounted string) error {
 	if s.Cgroup == "" {
 		return nil
@@ -227,6 +253,9 @@ func (s Spec) cgroups(mounted string) error {
 	for _, procs := range hierarchies {
 		name := filepath.Base(filepath.Dir(procs))
 		part := filepath.Join("/sys/fs/cgroup", name)
+		if err := os.MkdirAll(filepath.Join(part, CRICgroup), 0o755); err != nil {
+			return fmt.Errorf("make cgroup %s: %w", part, err)
+		}
 		for step := range strings.SplitSeq(strings.Trim(s.Cgroup, "/"), "/") {
 			above := part
 			part = filepath.Join(part, step)
@@ -237,8 +266,8 @@ func (s Spec) cgroups(mounted string) error {
 				return err
 			}
 		}
-		if err := unix.Mount(part, filepath.Join(mounted, name), "", unix.MS_BIND, ""); err != nil {
-			return fmt.Errorf("take cgroup %s for the whole: %w", part, err)
+		if err := unix.Mount(part, filepath.Join(mounted, name, CRICgroup), "", unix.MS_BIND, ""); err != nil {
+			return fmt.Errorf("lay cgroup %s over containerd's: %w", part, err)
 		}
 	}
 	return nil

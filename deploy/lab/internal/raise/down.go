@@ -44,8 +44,8 @@ func (l *Lab) Down(ctx context.Context) ([]string, error) {
 		note(d.Stop())
 	}
 	tops := []string{"/" + site.CgroupRoot}
-	if !slices.ContainsFunc(before["cgroup"], func(path string) bool { return filepath.Base(path) == filepath.Base(criCgroup) }) {
-		tops = append(tops, criCgroup)
+	if !slices.ContainsFunc(before["cgroup"], func(path string) bool { return filepath.Base(path) == filepath.Base(machine.CRICgroup) }) {
+		tops = append(tops, machine.CRICgroup)
 	}
 	for _, top := range tops {
 		note(clearCgroup(ctx, top))
@@ -128,9 +128,6 @@ func machines(s *site.Site) []string {
 
 func isMachine(s *site.Site, name string) bool { return slices.Contains(machines(s), name) }
 
-// criCgroup is where containerd puts containers of a machine that sees the real hierarchy.
-const criCgroup = "/k8s.io"
-
 // clearCgroup kills whatever runs in a cgroup: containers, and what they started.
 func clearCgroup(ctx context.Context, cgroup string) error {
 	err := daemon.Wait(limit(ctx, 20*time.Second), func(context.Context) error {
@@ -178,17 +175,12 @@ func cgroupDirs(cgroup string) []string {
 	return dirs
 }
 
-// endMachine kills every process of a machine; its mounts go with the last one.
+// endMachine kills every process of a machine, its keeper last; its mounts go with it.
 func (l *Lab) endMachine(ctx context.Context, name string) error {
 	keeper := &daemon.Daemon{Name: name, RunDir: l.Site.RunDir(), LogDir: l.Site.LogDir()}
-	namespace := machine.Namespace(keeper)
-	if namespace == "" {
-		return keeper.Kill()
-	}
-	l.Say("%-24s ends", name)
 	err := daemon.Wait(limit(ctx, 20*time.Second), func(context.Context) error {
 		others := 0
-		for _, pid := range machine.Members(namespace) {
+		for _, pid := range machine.Members(l.Site.RunDir(), name) {
 			if pid != keeper.Running() {
 				_ = syscall.Kill(pid, syscall.SIGKILL)
 				others++

@@ -48,6 +48,22 @@ func (l *Lab) machine(spec machine.Spec) (*daemon.Daemon, error) {
 	return l.daemon(d, "", "")
 }
 
+// startMachine starts a machine after the end of whatever is left of a former one: a session of its
+// sshd, say, would go on beside the new one and be talked to.
+func (l *Lab) startMachine(ctx context.Context, host *daemon.Daemon, cgroup string) error {
+	if !host.Current() {
+		if cgroup != "" {
+			if err := clearCgroup(ctx, cgroup); err != nil {
+				return err
+			}
+		}
+		if err := l.endMachine(ctx, host.Name); err != nil {
+			return err
+		}
+	}
+	return l.start(ctx, host)
+}
+
 // startRuntime starts a node's machine and its containerd, and gives it the images.
 func (l *Lab) startRuntime(ctx context.Context, node site.Node) error {
 	if err := l.bridge(ctx, node); err != nil {
@@ -57,13 +73,7 @@ func (l *Lab) startRuntime(ctx context.Context, node site.Node) error {
 	if err != nil {
 		return err
 	}
-	if host.Running() == 0 {
-		// Nothing of a former machine may go on beside the new one.
-		if err := clearCgroup(ctx, node.Cgroup()); err != nil {
-			return err
-		}
-	}
-	if err := l.start(ctx, host); err != nil {
+	if err := l.startMachine(ctx, host, node.Cgroup()); err != nil {
 		return err
 	}
 	runtime, err := l.containerd(node, host)

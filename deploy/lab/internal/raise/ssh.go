@@ -51,7 +51,7 @@ func (l *Lab) startNAS(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := l.start(ctx, nas); err != nil {
+	if err := l.startMachine(ctx, nas, ""); err != nil {
 		return err
 	}
 	return l.startSSHD(ctx, "nas-sshd", nas, l.Site.PortOf(site.NAS), "nas-host", "PermitRootLogin no")
@@ -78,7 +78,7 @@ func (l *Lab) farmNodeFiles(_ site.Node) []machine.File {
 	}
 	return []machine.File{
 		{Path: "/etc/krb5.conf", Text: l.krb5Conf(), Mode: 0o644},
-		{Path: "/etc/lab-ssh/authorized_keys", Text: string(ssh.MarshalAuthorizedKey(key)), Mode: 0o644},
+		{Path: "/etc/lab-ssh/authorized_keys", Text: `restrict,command="/usr/local/sbin/farm-command" ` + string(ssh.MarshalAuthorizedKey(key)), Mode: 0o644},
 		{Path: "/usr/local/sbin/farm-command", Text: farmCommand, Mode: 0o755},
 	}
 }
@@ -101,7 +101,7 @@ func (l *Lab) startNodeSSH(ctx context.Context, node site.Node) error {
 		return err
 	}
 	return l.startSSHD(ctx, node.Name+"-sshd", host, l.Site.SSHPort(node), node.Name+"-host",
-		"PermitRootLogin forced-commands-only", "ForceCommand /usr/local/sbin/farm-command")
+		"PermitRootLogin forced-commands-only")
 }
 
 // startSSHD starts OpenSSH's server in a machine, on 127.0.0.1.
