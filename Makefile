@@ -79,12 +79,41 @@ storm: deps parts ## random operations, kills and restarts against a model (root
 fuzz: ## run each fuzz target for FUZZTIME (60s)
 	@./internal/testkit/fuzz-all $(FUZZTIME)
 
+LAB         := bin/lab/lab
+LABFLAGS    ?=
+
+.PHONY: lab-build
+lab-build: build # the lab's own programs and the parts that Debian does not have
+	@./deploy/lab/parts/build.sh etcd kube-apiserver kube-controller-manager kubelet kube-proxy kwok helm
+	@mkdir -p bin/lab
+	@go build -C deploy/lab -o ../../bin/lab/ . ./pause ./e2e
+
+.PHONY: lab
+lab: ## raise a whole farm on this machine, real kubelets included (root; docs/lab.md)
+	@./deploy/lab/install-debian
+	@$(MAKE) --no-print-directory lab-build
+	@$(LAB) up $(LABFLAGS)
+
+.PHONY: lab-status
+lab-status: ## tell address and health of each part of the lab
+	@$(LAB) status $(LABFLAGS)
+
+.PHONY: e2e
+e2e: ## walk the raised lab as users and operators would (root)
+	@bin/lab/e2e
+
+.PHONY: lab-down
+lab-down: ## end the lab and compare the machine with what it was before (root)
+	@mkdir -p bin/lab && go build -C deploy/lab -o ../../bin/lab/ .
+	@$(LAB) down $(LABFLAGS)
+
 .PHONY: lint
 lint: ## gofmt, vet and staticcheck
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "gofmt: $$unformatted"; exit 1; fi
 	go vet ./...
 	go vet -tags bench,profiling ./internal/testkit/bench ./cmd/config-server
 	go run $(STATICCHECK) ./...
+	cd deploy/lab && go vet ./... && go run $(STATICCHECK) ./...
 
 .PHONY: generate
 generate: ## write docs/CODES.md anew

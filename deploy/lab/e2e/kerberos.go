@@ -5,13 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"config-server/deploy/lab/internal/machine"
+	"config-server/deploy/lab/internal/raise"
 	"config-server/deploy/lab/internal/site"
 )
 
@@ -22,6 +25,7 @@ func kerberosChecks() []check {
 		{"Kerberos: the workspace sees its realm, its principal and its tickets", ticketsInPod},
 		{"Kerberos: delete-pod takes the keytab from the node", keytabRemoved},
 		{"Kerberos: a KDC that is down refuses PUT user, with ledger and homes as before", kdcDown},
+		{"Kerberos: a keytab on a node that is down is kept in mind, and removed when it is back", removalPending},
 		{"Kerberos: DELETE user removes principal, Secret and keytab", principalRemoved},
 	}
 	for i := range checks {
@@ -136,6 +140,51 @@ func kdcDown(ctx context.Context, w *walk) error {
 		return err
 	}
 	return mustNotExist(w.home(carol))
+}
+
+func removalPending(ctx context.Context, w *walk) error {
+	if _, err := w.create(ctx, dora); err != nil {
+		return err
+	}
+	// Its sessions end with it, as with a host that is down.
+	if err := w.ours("farm1-sshd").Kill(); err != nil {
+		return err
+	}
+	for _, pid := range machine.Members(w.site.RunDir(), "farm1") {
+		if name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err == nil && strings.TrimSpace(string(name)) == "sshd" {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+	err := w.remove(ctx, dora)
+	var rows int
+	if err == nil {
+		rows, err = w.pending(ctx)
+	}
+	if err = errors.Join(err, w.up(ctx)); err != nil {
+		return err
+	}
+	if rows != 1 {
+		return fmt.Errorf("%d rows in krb5_cleanup_pending while the node was down, want 1", rows)
+	}
+	if err := w.noKeytab(ctx); err != nil {
+		return err
+	}
+	return until(ctx, 20*time.Second, func(ctx context.Context) error {
+		rows, err := w.pending(ctx)
+		if err == nil && rows > 0 {
+			err = fmt.Errorf("%d rows in krb5_cleanup_pending after the removal", rows)
+		}
+		return err
+	})
+}
+
+// pending counts the removals that are still owed.
+func (w *walk) pending(ctx context.Context) (int, error) {
+	db := raise.OpenDatabase(w.site)
+	defer func() { _ = db.Close() }()
+	var rows int
+	err := db.QueryRowContext(ctx, "SELECT COUNT(*) FROM krb5_cleanup_pending WHERE username = ?", dora).Scan(&rows)
+	return rows, err
 }
 
 func principalRemoved(ctx context.Context, w *walk) error {

@@ -209,6 +209,7 @@ cgroupsPerQOS: false
 enforceNodeAllocatable: []
 oomScoreAdj: 0
 failSwapOn: false
+clusterDNS: ["10.214.0.10"]
 localStorageCapacityIsolation: false
 makeIPTablesUtilChains: false
 evictionHard: {}
