@@ -64,6 +64,7 @@ func run(ctx context.Context, args []string) error {
 	dir := flags.String("dir", site.DefaultDir, "folder of the lab")
 	port := flags.Int("port", site.DefaultPort, "lowest of the lab's ports, for its first start")
 	kerberos := flags.Bool("kerberos", true, "run config-server with a Kerberos realm")
+	userConfigs := flags.String("admin-be", "", "`template` with {username} of a real admin_be's user configurations, in place of the stand-in's")
 	checkout := flags.String("checkout", ".", "folder of config-server's sources")
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
@@ -74,7 +75,7 @@ func run(ctx context.Context, args []string) error {
 		if err != nil {
 			return err
 		}
-		s.Kerberos = *kerberos
+		s.Kerberos, s.UserConfigs = *kerberos, *userConfigs
 		if err := s.Save(); err != nil {
 			return err
 		}

@@ -196,40 +196,47 @@ func (l *Lab) endMachine(ctx context.Context, name string) error {
 
 // removeRules removes the chains of kube-proxy and CNI and every rule that leads to them.
 func removeRules(ctx context.Context) error {
-	ours := func(word string) bool { return strings.HasPrefix(word, "KUBE-") || strings.HasPrefix(word, "CNI-") }
 	var faults []error
 	for _, program := range []string{"iptables", "ip6tables"} {
 		out, err := exec.CommandContext(ctx, program+"-save").Output()
 		if err != nil {
 			return fmt.Errorf("remove the packet filter's rules: %w", err)
 		}
-		var script strings.Builder
-		for _, table := range tables(string(out)) {
-			var flush, remove, drop []string
-			for _, line := range table.lines {
-				words := strings.Fields(line)
-				switch {
-				case strings.HasPrefix(line, ":") && ours(words[0][1:]):
-					flush, drop = append(flush, "-F "+words[0][1:]), append(drop, "-X "+words[0][1:])
-				case strings.HasPrefix(line, "-A") && !ours(words[1]) && slices.ContainsFunc(words, ours):
-					remove = append(remove, "-D"+line[2:])
-				}
-			}
-			if len(flush)+len(remove) > 0 {
-				// Rules that lead to a chain go first, then its own, then the chain.
-				script.WriteString("*" + table.name + "\n" + strings.Join(slices.Concat(remove, flush, drop), "\n") + "\nCOMMIT\n")
-			}
-		}
-		if script.Len() == 0 {
+		script := removalOf(string(out))
+		if script == "" {
 			continue
 		}
 		restore := exec.CommandContext(ctx, program+"-restore", "--noflush")
-		restore.Stdin = strings.NewReader(script.String())
+		restore.Stdin = strings.NewReader(script)
 		if out, err := restore.CombinedOutput(); err != nil {
 			faults = append(faults, fmt.Errorf("remove the rules of %s: %w: %s", program, err, out))
 		}
 	}
 	return errors.Join(faults...)
+}
+
+// removalOf is what iptables-restore has to be told to remove our chains from what iptables-save
+// says; "" when there are none.
+func removalOf(saved string) string {
+	ours := func(word string) bool { return strings.HasPrefix(word, "KUBE-") || strings.HasPrefix(word, "CNI-") }
+	var script strings.Builder
+	for _, table := range tables(saved) {
+		var flush, remove, drop []string
+		for _, line := range table.lines {
+			words := strings.Fields(line)
+			switch {
+			case strings.HasPrefix(line, ":") && ours(words[0][1:]):
+				flush, drop = append(flush, "-F "+words[0][1:]), append(drop, "-X "+words[0][1:])
+			case strings.HasPrefix(line, "-A") && !ours(words[1]) && slices.ContainsFunc(words, ours):
+				remove = append(remove, "-D"+line[2:])
+			}
+		}
+		if len(flush)+len(remove) > 0 {
+			// Rules that lead to a chain go first, then its own, then the chain.
+			script.WriteString("*" + table.name + "\n" + strings.Join(slices.Concat(remove, flush, drop), "\n") + "\nCOMMIT\n")
+		}
+	}
+	return script.String()
 }
 
 type table struct {

@@ -64,6 +64,9 @@ func (l *Lab) ServiceEnv() (map[string]string, error) {
 		"DEFAULT_CPU_REQUEST": "100m", "DEFAULT_CPU_LIMIT": "1000m", "DEFAULT_MEM_REQUEST": "64Mi", "DEFAULT_MEM_LIMIT": "512Mi",
 		"RECONCILE_INTERVAL": "5s", "POD_READY_TIMEOUT": "40s", "ACCOUNT_SECRET": "true",
 	}
+	if s.UserConfigs != "" {
+		env["WAS_URL_TEMPLATE"] = s.UserConfigs
+	}
 	if s.Kerberos {
 		env["KRB5_REALM"], env["KRB5_KDC_HOST"] = site.Domain, s.Address(site.KDC)
 		env["KRB5_ADMIN_PRINCIPAL"], env["KRB5_ADMIN_PASSWORD"] = site.KadminPrincipal, s.KadminPass

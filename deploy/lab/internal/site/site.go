@@ -54,6 +54,8 @@ type Site struct {
 	Boot  string // names the start of the machine that the processes belong to
 	Nodes []Node // the real ones
 	Kwok  []string
+	// UserConfigs is the template of the real admin_be's address; "" = the stand-in is asked.
+	UserConfigs string
 	// Kerberos: the service runs with a realm.
 	Kerberos bool
 
