@@ -12,12 +12,10 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"config-server/internal/farm"
 	"config-server/internal/testkit"
 	"config-server/internal/testkit/load"
 )
@@ -55,6 +53,7 @@ func (b *bench) createOne(t *testing.T) {
 		ratios = append(ratios, milliseconds(load.Median(service))/milliseconds(load.Median(bare)))
 	}
 	profile()
+	t.Log(c.steps(t, "create-pod"))
 	ratio, median := load.Median(ratios), load.Median(times)
 	b.add(t, load.Row{
 		Measure: "create-pod, pod Ready at once", Target: "at most 1.5 x its floor", Met: ratio <= 1.5, Runs: ratios, Unit: "x",
@@ -304,18 +303,4 @@ func after(d time.Duration) func(context.Context) error {
 		}
 		return nil
 	}
-}
-
-// podsOf counts the workspace pods without reading them whole.
-func podsOf(t testing.TB, b *bench) int {
-	t.Helper()
-	list, err := b.world.Cluster.Admin(t).CoreV1().Pods(b.world.Cluster.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: farm.LabelApp + "=" + farm.AppGuest, Limit: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := len(list.Items)
-	if list.RemainingItemCount != nil {
-		n += int(*list.RemainingItemCount)
-	}
-	return n
 }

@@ -4,10 +4,16 @@ package bench_test
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -64,4 +70,31 @@ func fetch(ctx context.Context, t *testing.T, url, path string) {
 	if err := os.WriteFile(path, text, 0o644); err != nil {
 		t.Error(err)
 	}
+}
+
+// steps tells how long each step of a use case took on average, as the service's own metrics have it.
+func (c *client) steps(t *testing.T, useCase string) string {
+	t.Helper()
+	status, body, err := c.send(t.Context(), http.MethodGet, "/metrics", "")
+	if status != http.StatusOK {
+		t.Fatalf("GET /metrics: %d %v", status, err)
+	}
+	series := regexp.MustCompile(`(?m)^config_server_step_duration_seconds_(sum|count)\{result="ok",step="([^"]+)",use_case="` + useCase + `"\} (\S+)$`)
+	sums, counts := map[string]float64{}, map[string]float64{}
+	for _, found := range series.FindAllStringSubmatch(string(body), -1) {
+		value, err := strconv.ParseFloat(found[3], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found[1] == "sum" {
+			sums[found[2]] = value
+		} else {
+			counts[found[2]] = value
+		}
+	}
+	var lines []string
+	for _, step := range slices.Sorted(maps.Keys(sums)) {
+		lines = append(lines, fmt.Sprintf("%s %.2f ms", step, 1000*sums[step]/counts[step]))
+	}
+	return useCase + ": " + strings.Join(lines, ", ")
 }

@@ -187,7 +187,7 @@ func (s *scale) exhaustPorts(t *testing.T) {
 	if err != nil {
 		said = err.Error()
 	}
-	clear := status == http.StatusBadRequest && strings.Contains(said, "POD_SPEC_BUILD_FAILED") && strings.Contains(said, "exhausted")
+	clear := status == http.StatusBadRequest && strings.Contains(said, "POD_SPEC_BUILD_FAILED") && strings.Contains(said, "no free NodePort left")
 	if !clear || used != all || free != 0 {
 		t.Fatalf("at the end of the NodePorts: status %d %s, metrics say %v used and %v free", status, said, used, free)
 	}
