@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -91,7 +92,7 @@ func New(opts Options) *Reconciler { return &Reconciler{Options: opts, seen: map
 // is asked after each pass and told its error, so that a part that was down is tried again soon.
 func (r *Reconciler) Run(ctx context.Context, next func(error) <-chan time.Time) {
 	for {
-		report, err := r.Pass(ctx, false)
+		report, err := r.guardedPass(ctx)
 		if ctx.Err() != nil {
 			return
 		}
@@ -102,6 +103,18 @@ func (r *Reconciler) Run(ctx context.Context, next func(error) <-chan time.Time)
 		case <-next(err):
 		}
 	}
+}
+
+// guardedPass turns a panic into the pass's error: a driver that stumbles over a broken answer must
+// not end the process, with its requests, because of what runs beside them.
+func (r *Reconciler) guardedPass(ctx context.Context) (report Report, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			r.Log.ErrorContext(ctx, "reconciler panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+			err = fmt.Errorf("panic in the pass: %v", v)
+		}
+	}()
+	return r.Pass(ctx, false)
 }
 
 func (r *Reconciler) tell(ctx context.Context, report Report, err error) {

@@ -508,3 +508,32 @@ func TestRunPassesUntilItsContextEnds(t *testing.T) {
 	}
 	wantDid(t, f, "release 30009")
 }
+
+func TestPanicInAPassIsItsErrorAndFreesTheLease(t *testing.T) {
+	t.Parallel()
+	f := newFarm()
+	f.before = func(call string) {
+		if call == "Pods" {
+			panic("driver")
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var told []error
+	f.reconciler().Run(ctx, func(err error) <-chan time.Time {
+		told = append(told, err)
+		if len(told) == 1 {
+			f.before = nil
+		} else {
+			cancel()
+		}
+		tick := make(chan time.Time, 1)
+		tick <- now
+		return tick
+	})
+	if len(told) != 2 || told[0] == nil || told[1] != nil {
+		t.Errorf("errors of the passes: %v", told)
+	}
+	if len(f.held) != 0 {
+		t.Errorf("locks are still held: %v", f.held)
+	}
+}
