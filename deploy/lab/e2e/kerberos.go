@@ -150,7 +150,7 @@ func removalPending(ctx context.Context, w *walk) error {
 	if err := w.ours("farm1-sshd").Kill(); err != nil {
 		return err
 	}
-	for _, pid := range machine.Members(w.site.RunDir(), "farm1") {
+	for _, pid := range machine.Members(w.site.Scratch("farm1")) {
 		if name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err == nil && strings.TrimSpace(string(name)) == "sshd" {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}

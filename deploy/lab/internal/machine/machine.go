@@ -72,7 +72,7 @@ func Daemon(program string, spec Spec, runDir, logDir string) (*daemon.Daemon, e
 		if err != nil {
 			return err
 		}
-		if pid, _, _ := strings.Cut(string(text), " "); pid != strconv.Itoa(d.Running()) {
+		if strings.TrimSpace(string(text)) != strconv.Itoa(d.Running()) {
 			return errors.New("its root is not mounted yet")
 		}
 		return nil
@@ -99,38 +99,29 @@ func Run(ctx context.Context, namespace string, args ...string) (string, error) 
 	return string(out), nil
 }
 
-// Members lists the processes of the machine that was last started under name, also if its keeper is
-// gone. The number of its namespace may belong to another one by then, so its root is looked at too.
-func Members(runDir, name string) []int {
-	text, err := os.ReadFile(filepath.Join(runDir, name+".up"))
-	if err != nil {
-		return nil
-	}
-	_, want, _ := strings.Cut(strings.TrimSpace(string(text)), " ")
+// Members lists the processes of every machine that was ever started on that scratch folder, also of
+// those whose keeper is gone.
+func Members(scratch string) []int {
 	var pids []int
-	links, _ := filepath.Glob("/proc/[0-9]*/ns/mnt")
-	for _, link := range links {
-		got, err := os.Readlink(link)
-		if err != nil || got != want {
-			continue
-		}
-		pid, err := strconv.Atoi(strings.Split(link, "/")[2])
-		if err == nil && scratched(pid, name) {
+	files, _ := filepath.Glob("/proc/[0-9]*/mountinfo")
+	for _, file := range files {
+		pid, err := strconv.Atoi(strings.Split(file, "/")[2])
+		if err == nil && rootIsOn(file, scratch) {
 			pids = append(pids, pid)
 		}
 	}
 	return pids
 }
 
-// scratched tells whether a process's root is the overlay of the machine of that name.
-func scratched(pid int, name string) bool {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", pid))
+// rootIsOn tells whether the root of a process's file tree is the overlay on that scratch folder.
+func rootIsOn(mountinfo, scratch string) bool {
+	text, err := os.ReadFile(mountinfo)
 	if err != nil {
 		return false
 	}
 	for line := range strings.Lines(string(text)) {
 		fields := strings.Fields(line)
-		if len(fields) > 4 && fields[4] == "/" && strings.Contains(line, "/machines/"+name+"/upper") {
+		if len(fields) > 4 && fields[4] == "/" && strings.Contains(line, "upperdir="+scratch+"/upper,") {
 			return true
 		}
 	}
@@ -160,7 +151,7 @@ func Keep(specFile, ready string) error {
 	if err := spec.mount(); err != nil {
 		return fmt.Errorf("keep machine %s: %w", spec.Name, err)
 	}
-	if err := os.WriteFile(ready, []byte(strconv.Itoa(os.Getpid())+" "+mine+"\n"), 0o644); err != nil {
+	if err := os.WriteFile(ready, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o644); err != nil {
 		return fmt.Errorf("keep machine %s: %w", spec.Name, err)
 	}
 	<-signals

@@ -180,7 +180,7 @@ func (l *Lab) endMachine(ctx context.Context, name string) error {
 	keeper := &daemon.Daemon{Name: name, RunDir: l.Site.RunDir(), LogDir: l.Site.LogDir()}
 	err := daemon.Wait(limit(ctx, 20*time.Second), func(context.Context) error {
 		others := 0
-		for _, pid := range machine.Members(l.Site.RunDir(), name) {
+		for _, pid := range machine.Members(l.Site.Scratch(name)) {
 			if pid != keeper.Running() {
 				_ = syscall.Kill(pid, syscall.SIGKILL)
 				others++

@@ -23,7 +23,7 @@ func (l *Lab) nodeMachine(node site.Node) (*daemon.Daemon, error) {
 		return nil, fmt.Errorf("describe node %s: %w", node.Name, err)
 	}
 	spec := machine.Spec{
-		Name: node.Name, Scratch: l.Site.Path("machines", node.Name), Cgroup: node.Cgroup(),
+		Name: node.Name, Scratch: l.Site.Scratch(node.Name), Cgroup: node.Cgroup(),
 		// What was built is needed inside even where the cache is on a disk of its own.
 		Shared: []string{l.Site.Dir, cache},
 		Binds:  map[string]string{site.SharePath: l.Site.Homes()},

@@ -45,7 +45,7 @@ func (l *Lab) startNAS(ctx context.Context) error {
 		{Path: "/etc/lab-ssh/authorized_keys", Text: string(ssh.MarshalAuthorizedKey(clientKey)), Mode: 0o644},
 	}
 	nas, err := l.machine(machine.Spec{
-		Name: "nas", Scratch: l.Site.Path("machines", "nas"), Shared: []string{l.Site.Dir},
+		Name: "nas", Scratch: l.Site.Scratch("nas"), Shared: []string{l.Site.Dir},
 		Binds: map[string]string{site.SharePath: l.Site.Homes()}, Files: files,
 	})
 	if err != nil {

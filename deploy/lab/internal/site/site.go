@@ -221,6 +221,9 @@ func (n Node) Bridge() string { return fmt.Sprintf("cslab%d", n.Number) }
 // Cgroup is the node's cgroup, as a path below each hierarchy.
 func (n Node) Cgroup() string { return "/" + CgroupRoot + "/" + n.Name }
 
+// Scratch is the folder on which a played machine mounts its memory.
+func (s *Site) Scratch(machine string) string { return s.Path("machines", machine) }
+
 // Homes is the folder of the homes.
 func (s *Site) Homes() string { return s.Path("homes") }
 
