@@ -92,8 +92,8 @@ func (b *bench) createMany(t *testing.T) {
 		result, made := c.createAll(t, burst, users)
 		b.checkFarm(t, made)
 		t.Logf("bare calls: %v\nservice: %v\ndelete-pod, 16 at once: %v", bare, result, c.removeAll(t, 16, made))
-		rates, floors = append(rates, result.Rate(http.StatusCreated)), append(floors, bare.Rate(http.StatusCreated))
-		shares = append(shares, 100*result.Rate(http.StatusCreated)/bare.Rate(http.StatusCreated))
+		rates, floors = append(rates, result.Rate(http.StatusCreated)), append(floors, most(bare))
+		shares = append(shares, 100*most(result)/most(bare))
 	}
 	profile()
 	share, rate := load.Median(shares), load.Median(rates)
@@ -104,6 +104,13 @@ func (b *bench) createMany(t *testing.T) {
 	b.add(t, load.Row{
 		Measure: "500 create-pod at once", Target: "above 40/s", Figure: fmt.Sprintf("%.0f/s", rate), Met: rate > 40, Runs: rates, Unit: "1/s", Original: "2.2/s",
 	})
+}
+
+// most is the rate in a second at which the first 95 of 100 calls came. The bare calls rely on their
+// watch alone, and when the API server drops it as too slow the last few wait for another; the floor
+// shall not be the lower for it.
+func most(r load.Result) float64 {
+	return 0.95 * float64(len(r.Times)) / r.Quantile(0.95).Seconds()
 }
 
 // checkFarm fails unless cluster and table have exactly what was told of.
