@@ -37,8 +37,8 @@ func (s *Surroundings) Guide(out io.Writer, url string) {
 		json("POST", "/delete-pod", `{"pod_name":"ailab-kim-00000000"}`),
 	)
 	section("The end",
+		plain("DELETE", "/accounts/groups/ailab"), // first: an empty group goes with its last member
 		plain("DELETE", "/accounts/users/kim"),
-		plain("DELETE", "/accounts/groups/ailab"),
 	)
 	standIns := "http://" + s.webAddr
 	section("admin_be, as it is played here: any user has a configuration; change or reset one",
