@@ -1,13 +1,16 @@
 // Package config turns the environment into a typed configuration: defaults, validation with all
-// faults at once, and a print that hides secrets. The names and defaults are those of docs/api.md
-// and of the deployed chart; an empty variable means its default.
+// faults at once, and a print that hides secrets. README.md lists
+// the names and defaults, which are the deployed chart's; an empty variable means its default.
 package config
 
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"sort"
+	"strconv"
 	"strings"
 	"time"
 
@@ -155,12 +158,52 @@ func Load(environ []string) (Config, error) {
 		}
 	}
 	var c Config
-	var faults []error
+	unread := unreadable(vars)
+	for name := range unread {
+		delete(vars, name) // its default stands in, so that one fault is told once
+	}
+	faults := slices.Collect(maps.Values(unread))
 	if err := env.ParseWithOptions(&c, env.Options{Environment: vars}); err != nil {
-		faults = append(faults, readable(err)...)
+		faults = append(faults, err)
 	}
 	faults = append(faults, c.faults()...)
+	// A fixed order makes two starts with the same faults print the same.
+	slices.SortFunc(faults, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return c, errors.Join(faults...)
+}
+
+// unreadable tries each variable alone, because the library names fields and not variables. The
+// errors name the variable without its value, which may be a secret.
+func unreadable(vars map[string]string) map[string]error {
+	faults := map[string]error{}
+	for _, name := range Names() {
+		value, set := vars[name]
+		if !set {
+			continue
+		}
+		err := env.ParseWithOptions(new(Config), env.Options{Environment: map[string]string{name: value}})
+		var parse env.ParseError
+		switch {
+		case err == nil:
+		case errors.As(err, &parse):
+			faults[name] = fmt.Errorf("%s: %s", name, plainly(parse.Err))
+		default:
+			faults[name] = fmt.Errorf("%s: cannot be read", name)
+		}
+	}
+	return faults
+}
+
+// plainly says of the standard library's errors what an operator needs, without the value.
+func plainly(err error) string {
+	var number *strconv.NumError
+	if !errors.As(err, &number) {
+		return err.Error()
+	}
+	if number.Func == "ParseBool" {
+		return "must be true or false"
+	}
+	return "must be a whole number"
 }
 
 // Names lists every variable that the service reads, sorted.
@@ -202,31 +245,6 @@ func walk(v reflect.Value, visit func(reflect.StructField, reflect.Value)) {
 		}
 		visit(field, v.Field(i))
 	}
-}
-
-// readable turns the library's errors into one line per variable that names it without its value,
-// which may be a secret.
-func readable(err error) []error {
-	var all env.AggregateError
-	if !errors.As(err, &all) {
-		return []error{err}
-	}
-	var faults []error
-	for _, one := range all.Errors {
-		var parse env.ParseError
-		if errors.As(one, &parse) {
-			name := parse.Name
-			walk(reflect.ValueOf(Config{}), func(field reflect.StructField, _ reflect.Value) {
-				if field.Name == parse.Name && field.Type == parse.Type {
-					name = field.Tag.Get("env")
-				}
-			})
-			faults = append(faults, fmt.Errorf("%s: %w", name, parse.Err))
-			continue
-		}
-		faults = append(faults, one)
-	}
-	return faults
 }
 
 // Duration gives the value as a time.Duration.

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"path"
 	"regexp"
-	"sort"
 	"strconv"
 	"strings"
 
@@ -104,10 +103,8 @@ func (c Config) faults() []error {
 	}
 
 	need("NAS_SSH_HOST", c.NAS.Host, "homes are made there")
-	if c.NAS.Host != "" {
-		need("NAS_SSH_USER", c.NAS.User, "NAS_SSH_HOST is set")
-		need("NAS_SSH_KEY_PATH", c.NAS.KeyPath, "NAS_SSH_HOST is set")
-	}
+	need("NAS_SSH_USER", c.NAS.User, "it logs in to the NAS")
+	need("NAS_SSH_KEY_PATH", c.NAS.KeyPath, "it logs in to the NAS")
 	checkPort := func(name string, port int) {
 		if port < 1 || port > 65535 {
 			add(name, "%d is not in 1..65535", port)
@@ -147,8 +144,6 @@ func (c Config) faults() []error {
 	if c.Pods.Gone > c.Drain.PodBudget {
 		add("POD_DELETE_TIMEOUT", "%v is above POD_REQUEST_BUDGET %v", c.Pods.Gone, c.Drain.PodBudget)
 	}
-	// A fixed order makes two starts with the same faults print the same.
-	sort.SliceStable(list, func(i, j int) bool { return list[i].Error() < list[j].Error() })
 	return list
 }
 
