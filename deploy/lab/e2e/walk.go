@@ -29,8 +29,7 @@ type walk struct {
 	lab    *raise.Lab
 	site   *site.Site
 	admin  kubernetes.Interface
-	loads  map[string]standin.Load // at the beginning
-	spaces map[string]workspace    // the standing workspace of each user
+	spaces map[string]workspace // the standing workspace of each user
 }
 
 // workspace is what create-pod has answered.
