@@ -63,16 +63,9 @@ func (t *Tx) NextGID(avoid ...farm.ID) (farm.ID, error) {
 }
 
 func (t *Tx) next(highest farm.ID, avoid []farm.ID) (farm.ID, error) {
-	taken := append(t.used(farm.MinID), avoid...)
-	taken = append(taken, farm.NobodyID, farm.OverflowID)
-	for id := range t.retired.byID {
-		taken = append(taken, id)
-	}
-	slices.Sort(taken)
-
 	candidate := max(highest+1, farm.MinID)
-	from, _ := slices.BinarySearch(taken, candidate)
-	for _, id := range taken[from:] {
+	// Few numbers lie above the highest one given, so that there is little to sort in a big ledger.
+	for _, id := range t.taken(candidate, avoid) {
 		if id > candidate {
 			break
 		}
@@ -81,7 +74,27 @@ func (t *Tx) next(highest farm.ID, avoid []farm.ID) (farm.ID, error) {
 	if candidate <= farm.MaxID {
 		return candidate, nil
 	}
-	return below(taken)
+	return below(t.taken(farm.MinID, avoid))
+}
+
+// taken lists the numbers from min on that may not be given, ascending, some of them repeatedly.
+func (t *Tx) taken(min farm.ID, avoid []farm.ID) []farm.ID {
+	ids := t.used(min)
+	add := func(id farm.ID) {
+		if id >= min {
+			ids = append(ids, id)
+		}
+	}
+	for _, id := range avoid {
+		add(id)
+	}
+	add(farm.NobodyID)
+	add(farm.OverflowID)
+	for id := range t.retired.byID {
+		add(id)
+	}
+	slices.Sort(ids)
+	return ids
 }
 
 // below finds a number when the top of the band is taken, as one group with a number near it is

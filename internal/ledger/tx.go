@@ -103,6 +103,9 @@ func (t *Tx) RemoveGroup(name farm.GroupName) {
 
 // AddMember adds a user to every group of the list that does not have it yet.
 func (t *Tx) AddMember(user farm.UserName, groups ...farm.GroupName) {
+	if len(groups) == 0 {
+		return
+	}
 	t.group.text = rewrite(t.group.text, func(line string) (string, bool) {
 		name, _, _ := strings.Cut(line, ":")
 		if !slices.Contains(groups, farm.GroupName(name)) {
@@ -117,6 +120,9 @@ func (t *Tx) AddMember(user farm.UserName, groups ...farm.GroupName) {
 
 // RemoveMember takes a user out of all groups but those in keep.
 func (t *Tx) RemoveMember(user farm.UserName, keep ...farm.GroupName) {
+	if !strings.Contains(t.group.text, string(user)) {
+		return // the usual case of a new account, and far cheaper than a look at each line
+	}
 	t.group.text = rewrite(t.group.text, func(line string) (string, bool) {
 		if !strings.Contains(line, string(user)) {
 			return line, true
