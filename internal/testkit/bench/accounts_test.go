@@ -5,9 +5,14 @@ package bench_test
 import (
 	"context"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -95,7 +100,75 @@ func (b *bench) createUsers(t *testing.T) {
 	for _, users := range []int{1000, manyUsers} {
 		b.createUsersOf(t, users)
 	}
+	b.countHandshakes(t)
 }
+
+// countHandshakes counts the SSH connections that many PUT user need.
+func (b *bench) countHandshakes(t *testing.T) {
+	nas := newDoor(t, b.world.NAS.Address())
+	hosts, err := os.ReadFile(b.world.NAS.KnownHosts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := filepath.Join(t.TempDir(), "known_hosts")
+	text := strings.ReplaceAll(string(hosts), "]:"+strconv.Itoa(b.world.NAS.Port), "]:"+nas.port())
+	if err := os.WriteFile(known, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, c := b.service(t, 1000, map[string]string{"NAS_SSH_PORT": nas.port(), "NAS_SSH_KNOWN_HOSTS": known})
+	const calls = 40
+	result := load.Closed(t.Context(), 8, calls, func(ctx context.Context, i int) (int, error) {
+		status, _, err := c.send(ctx, http.MethodPut, "/accounts/users", world.UserBody(fmt.Sprintf("door%d", i)))
+		return status, err
+	})
+	if text := result.Unexpected(http.StatusCreated); text != "" {
+		t.Fatal(text)
+	}
+	passed := nas.passed.Load()
+	b.add(t, load.Row{
+		Measure: fmt.Sprintf("SSH handshakes for %d PUT user by 8 clients", calls), Target: "none per call", Met: passed <= 1,
+		Figure: fmt.Sprintf("%d in all", passed), Runs: []float64{float64(passed)}, Unit: "connections",
+	})
+}
+
+// door passes TCP connections on and counts them.
+type door struct {
+	listener net.Listener
+	passed   atomic.Int64
+}
+
+func newDoor(t testing.TB, target string) *door {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &door{listener: listener}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			in, err := listener.Accept()
+			if err != nil {
+				return // the test is over
+			}
+			d.passed.Add(1)
+			out, err := net.Dial("tcp", target)
+			if err != nil {
+				_ = in.Close()
+				continue
+			}
+			for _, way := range [][2]net.Conn{{in, out}, {out, in}} {
+				go func() {
+					_, _ = io.Copy(way[0], way[1])
+					_ = way[0].Close()
+				}()
+			}
+		}
+	}()
+	return d
+}
+
+func (d *door) port() string { return strconv.Itoa(d.listener.Addr().(*net.TCPAddr).Port) }
 
 func (b *bench) createUsersOf(t *testing.T, users int) {
 	s, c := b.service(t, users, nil)
