@@ -9,10 +9,6 @@ import (
 
 // check tries each outside part once and prints one line each.
 func check(ctx context.Context, in invocation) int {
-	if len(in.args) > 0 {
-		fmt.Fprintf(in.errors, "config-server check: unexpected argument %q\n", in.args[0])
-		return exitUsage
-	}
 	c, ok := loadConfig(in)
 	if !ok {
 		return exitUsage

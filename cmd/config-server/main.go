@@ -30,17 +30,19 @@ type invocation struct {
 type command struct {
 	name    string
 	summary string
-	run     func(ctx context.Context, in invocation) int
+	// flags says that it reads arguments, its own -h among them; the others take none.
+	flags bool
+	run   func(ctx context.Context, in invocation) int
 }
 
 func commands() []command {
 	return []command{
-		{"serve", "serve the API; configured by the environment alone (the default)", serve},
-		{"check", "read the configuration and try each outside part", check},
-		{"audit", "compare ledger, homes, table and cluster; change nothing (-o table|json)", runAudit},
-		{"reconcile", "mend by hand what was left over (-dry-run: only show it)", runReconcile},
-		{"demo", "run the main journey on stand-ins inside this process (-serve: stay up)", runDemo},
-		{"version", "print the version", printVersion},
+		{"serve", "serve the API; configured by the environment alone (the default)", false, serve},
+		{"check", "read the configuration and try each outside part", false, check},
+		{"audit", "compare ledger, homes, table and cluster; change nothing (-o table|json)", true, runAudit},
+		{"reconcile", "mend by hand what was left over (-dry-run: only show it)", true, runReconcile},
+		{"demo", "run the main journey on stand-ins inside this process (-serve: stay up)", true, runDemo},
+		{"version", "print the version", false, printVersion},
 	}
 }
 
@@ -61,13 +63,22 @@ func run(ctx context.Context, in invocation) int {
 	case "help", "-h", "--help":
 		fmt.Fprint(in.out, usage())
 		return exitOK
-	case "--version":
+	case "-version", "--version":
 		name = "version"
 	}
 	for _, c := range commands() {
-		if c.name == name {
-			return c.run(ctx, in)
+		if c.name != name {
+			continue
 		}
+		if len(in.args) > 0 && !c.flags && (in.args[0] == "-h" || in.args[0] == "--help") {
+			fmt.Fprintf(in.out, "Usage: config-server %s\n\n%s\n", c.name, c.summary)
+			return exitOK
+		}
+		if len(in.args) > 0 && !c.flags {
+			fmt.Fprintf(in.errors, "config-server %s: unexpected argument %q: it takes none\n", c.name, in.args[0])
+			return exitUsage
+		}
+		return c.run(ctx, in)
 	}
 	fmt.Fprintf(in.errors, "config-server: unknown subcommand %q\n\n%s", name, usage())
 	return exitUsage

@@ -15,10 +15,6 @@ import (
 
 // serve runs the service until a signal ends it.
 func serve(ctx context.Context, in invocation) int {
-	if len(in.args) > 0 {
-		fmt.Fprintf(in.errors, "config-server serve: unexpected argument %q: it is configured by the environment alone\n", in.args[0])
-		return exitUsage
-	}
 	c, ok := loadConfig(in)
 	if !ok {
 		return exitUsage

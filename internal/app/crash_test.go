@@ -51,6 +51,7 @@ type crashPictures struct{ before, after, retried []string }
 // TestCrash is the whole matrix. Its farms are independent, so that they can run side by side.
 func TestCrash(t *testing.T) {
 	t.Parallel()
+	testkit.Need(t, "crash matrix", "golang", "go")
 	var mu sync.Mutex
 	var table []string
 	var tried, leftovers, retries int

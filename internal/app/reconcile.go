@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"config-server/internal/config"
+	"config-server/internal/database"
 	"config-server/internal/farm"
 	"config-server/internal/locks"
 	"config-server/internal/obs"
@@ -70,7 +71,11 @@ func Reconcile(ctx context.Context, c config.Config, opts ReconcileOptions) (rep
 	}
 	by := reconciler.New(options)
 	if opts.DryRun {
-		return by.Pass(ctx, true)
+		report, err := by.Pass(ctx, true)
+		if database.IsMissingTable(err) {
+			err = errors.New("the service's tables are not in the database yet: start the service once, it makes them")
+		}
+		return report, err
 	}
 
 	// Records that recovery claims are this process's, so it has to be seen to live. Recovery waits

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"syscall"
 
 	"github.com/go-sql-driver/mysql"
@@ -90,8 +91,14 @@ func IsUnstorable(err error) bool {
 	return errors.As(err, &my) && (my.Number == mysqlBadText || my.Number == mysqlTooLong)
 }
 
-// noSuchTable reports whether somebody removed our tables while we run.
-func noSuchTable(err error) bool {
+// IsMissingTable reports whether a statement failed because one of the service's tables is not
+// there: somebody removed it while we run, or after LeaveTables no service has used the database yet.
+func IsMissingTable(err error) bool {
 	var my *mysql.MySQLError
-	return errors.As(err, &my) && my.Number == mysqlUnknownTable
+	if errors.As(err, &my) {
+		return my.Number == mysqlUnknownTable
+	}
+	// SQLite has one code for all mistakes in a statement; its words tell them apart.
+	var lite *sqlite.Error
+	return errors.As(err, &lite) && lite.Code() == sqlite3.SQLITE_ERROR && strings.Contains(lite.Error(), "no such table")
 }

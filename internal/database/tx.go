@@ -166,7 +166,7 @@ func (db *DB) attempt(ctx context.Context, run func(ctx context.Context) error) 
 	if err != nil && ctx.Err() == nil && limited.Err() != nil {
 		return fmt.Errorf("%w (%s, %s): %w", ErrNoAnswer, db.object, db.opts.queryTimeout, err)
 	}
-	if noSuchTable(err) {
+	if IsMissingTable(err) {
 		// Somebody put an empty or older database in place: the next use makes the tables.
 		db.ready.Store(false)
 	}

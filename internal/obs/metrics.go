@@ -190,14 +190,14 @@ func statusLabel(code int) string {
 	return strconv.Itoa(code)
 }
 
-// word keeps short names made of letters, digits, '_' and '-'.
+// word keeps short names made of letters, digits, '_', '-' and ':', which stands before the part of a step.
 func word(name string) string {
 	if name == "" || len(name) > 48 {
 		return Other
 	}
 	for _, c := range []byte(name) {
 		switch {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '_', c == '-':
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '_', c == '-', c == ':':
 		default:
 			return Other
 		}

@@ -125,7 +125,10 @@ func (l *launch) podSteps() []saga.Step {
 	}
 	return append(steps,
 		saga.Step{Name: string(farm.StepWaitPodReady), Do: l.waitReady},
-		saga.Step{Name: string(farm.StepCreateNodePortService), Do: l.createServices})
+		saga.Step{Name: string(farm.StepCreateNodePortService), Do: l.createServices},
+		// Kubelet calls a container without a probe Ready as soon as it runs. One that ended meanwhile is
+		// no workspace; the shared watch knows it without another call.
+		saga.Step{Name: string(farm.StepWaitPodReady) + ":again", Do: l.waitReady})
 }
 
 func (l *launch) readAccount(ctx context.Context) (err error) {
