@@ -3,6 +3,7 @@ package accounts
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"config-server/internal/farm"
 	"config-server/internal/ledger"
@@ -317,9 +318,26 @@ func (c *creation) edit(tx *ledger.Tx, p plan) (Created, error) {
 	return Created{Account: p.account, Group: primary, Supplementary: p.all, Sudoers: sudoers}, nil
 }
 
+// settledElsewhere tells that another instance took over when the user's lock was lost, and has undone
+// this creation. What there is now of that name, with the same number even, is a later call's.
+func (c *creation) settledElsewhere(ctx context.Context) (bool, error) {
+	if c.lock.Err() == nil {
+		return false, nil
+	}
+	entries, err := c.service.opts.Ledger.Entries(ctx)
+	if err != nil {
+		c.leftBehind = true
+		return false, err
+	}
+	return !slices.ContainsFunc(entries, func(e ledger.Entry) bool { return e.ID == c.entry.ID }), nil
+}
+
 func (c *creation) undoHome(ctx context.Context) (bool, error) {
 	if c.decided || !c.entry.MakesHome {
 		return false, nil
+	}
+	if settled, err := c.settledElsewhere(ctx); settled || err != nil {
+		return false, err
 	}
 	removed, err := c.service.removeMadeHome(ctx, c.name, c.entry.UID)
 	c.leftBehind = c.leftBehind || err != nil
@@ -329,6 +347,9 @@ func (c *creation) undoHome(ctx context.Context) (bool, error) {
 func (c *creation) undoPrincipal(ctx context.Context) (bool, error) {
 	if c.decided {
 		return false, nil
+	}
+	if settled, err := c.settledElsewhere(ctx); settled || err != nil {
+		return false, err
 	}
 	err := c.service.withdraw(ctx, c.entry)
 	c.leftBehind = c.leftBehind || err != nil

@@ -112,6 +112,41 @@ func TestALostUserLockFailsBeforeItWrites(t *testing.T) {
 	})
 }
 
+// freeLocks gives every user's lock at once, as a server does that has forgotten the holder.
+type freeLocks struct{ lost *error }
+
+type freeLock struct{ lost *error }
+
+func (l freeLocks) Lock(context.Context, string) (farm.Lock, error) { return freeLock(l), nil }
+
+func (l freeLock) Unlock()    {}
+func (l freeLock) Err() error { return *l.lost }
+
+func TestUndoAfterALostLockLeavesALaterAccountAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var lost error
+	var later Created
+	other := w.service()
+	w.kdc.point = func(at string) {
+		if at != "after kdc create" || lost != nil {
+			return
+		}
+		lost = errors.New("connection lost")
+		later = create(t, other, newUser("zed"))
+	}
+	first := w.service(func(_ *ledger.Options, o *Options) { o.Locks = freeLocks{lost: &lost} })
+	_, err := first.CreateUser(t.Context(), newUser("zed"))
+	wantError(t, err, farm.Internal, "lock on the user was lost")
+	if home, found := w.nas.homes["zed"]; !found || home.owner != later.Account.UID {
+		t.Errorf("the later account's home is %+v (found: %v)", home, found)
+	}
+	if !w.kdc.principals["zed"] {
+		t.Error("the later account's principal is gone")
+	}
+	w.clean(t)
+}
+
 func TestNoSecretLeavesTheShadowFile(t *testing.T) {
 	t.Parallel()
 	const marker = "MARKER-password-7"
