@@ -134,7 +134,11 @@ func (d *deletion) write(ctx context.Context) error {
 // removeLines takes every trace of an account out of the files.
 func (s *Service) removeLines(tx *ledger.Tx, account farm.Account) error {
 	tx.RemoveAccount(account.Name)
-	tx.Retire(ledger.UID, account.UID, string(account.Name))
+	for _, line := range tx.View().Users() {
+		if line.Name == account.Name { // a name that stands there twice had two numbers
+			tx.Retire(ledger.UID, line.UID, string(line.Name))
+		}
+	}
 	tx.RemoveMember(account.Name)
 	for _, group := range tx.View().GroupsOf(account.Name) {
 		if !s.goesWith(tx.View(), group, account) {

@@ -214,6 +214,19 @@ func TestDeletedNumbersAreNeverGivenAgain(t *testing.T) {
 	}
 }
 
+func TestEveryNumberOfANameThatStandsTwiceIsRetired(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.write(t, "passwd", w.read(t, "passwd")+"\ntwo:x:20200:20200::/home/two:/bin/bash\ntwo:x:20201:20201::/home/two:/bin/bash\n")
+	s := w.service()
+	if _, err := s.DeleteUser(t.Context(), "two"); err != nil {
+		t.Fatal(err)
+	}
+	if made := create(t, s, newUser("zed")); made.Account.UID != 20202 {
+		t.Errorf("the next account got uid %d, want 20202", made.Account.UID)
+	}
+}
+
 func TestDeleteUserThatCannotBeWrittenChangesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
