@@ -9,7 +9,6 @@ package database
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -141,8 +140,9 @@ func (db *DB) Close() error {
 		if pool == nil {
 			continue
 		}
-		// A connection that the server has broken meanwhile is as closed as it can be.
-		if err := pool.Close(); !errors.Is(err, driver.ErrBadConn) {
+		// A connection to a server that was broken meanwhile is as closed as it can be; the driver's
+		// error for a farewell that could not be sent has no name to tell it by.
+		if err := pool.Close(); db.dialect != MySQL {
 			errs = append(errs, err)
 		}
 	}
