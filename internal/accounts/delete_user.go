@@ -141,11 +141,11 @@ func (s *Service) removeLines(tx *ledger.Tx, account farm.Account) error {
 	}
 	tx.RemoveMember(account.Name)
 	for _, group := range tx.View().GroupsOf(account.Name) {
-		if !s.goesWith(tx.View(), group, account) {
+		lines := linesOf(tx.View(), group.Name)
+		if slices.ContainsFunc(lines, func(line farm.Group) bool { return !s.goesWith(tx.View(), line, account) }) {
 			continue
 		}
-		tx.RemoveGroup(group.Name)
-		tx.Retire(ledger.GID, group.GID, string(group.Name))
+		removeGroup(tx, lines)
 	}
 	tx.RemoveSudoers(account.Name)
 	return tx.RemovePassword(account.Name)

@@ -227,6 +227,48 @@ func TestEveryNumberOfANameThatStandsTwiceIsRetired(t *testing.T) {
 	}
 }
 
+// A group name that stands twice has two numbers and two lists of members.
+func TestAGroupThatStandsTwiceGoesWholeOrStays(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		lines string
+		stays bool
+	}{
+		"both lines are left empty":          {"dup:x:20100:alice\ndup:x:20101:alice\n", false},
+		"somebody else is in the other line": {"dup:x:20100:alice\ndup:x:20101:2023123456\n", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.write(t, "group", w.read(t, "group")+"\n"+tc.lines)
+			s := w.service()
+			if _, err := s.DeleteUser(t.Context(), "alice"); err != nil {
+				t.Fatal(err)
+			}
+			group, retired := w.read(t, "group"), w.read(t, ".config-server/retired")
+			if strings.Contains(group, "dup:") != tc.stays {
+				t.Errorf("group: %q", group)
+			}
+			for _, number := range []string{"gid:20100:dup", "gid:20101:dup"} {
+				if strings.Contains(retired, number) == tc.stays {
+					t.Errorf("%s is retired: %v", number, !tc.stays)
+				}
+			}
+			if tc.stays && !strings.Contains(group, "dup:x:20101:2023123456\n") {
+				t.Errorf("the other line was changed: %q", group)
+			}
+		})
+	}
+}
+
+func TestDeleteGroupLooksAtEveryLineOfTheName(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.write(t, "group", w.read(t, "group")+"\ndup:x:20100:\ndup:x:20001:\n") // 20001 is 2023123456's primary group
+	_, err := w.service().DeleteGroup(t.Context(), "dup")
+	wantError(t, err, farm.Invalid, "Cannot delete group dup: it is the primary group for users: 2023123456")
+}
+
 func TestDeleteUserThatCannotBeWrittenChangesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -198,13 +198,12 @@ func (s *Service) DeleteGroup(ctx context.Context, name string) (farm.GroupRef, 
 	defer cancel()
 	var gone farm.GroupRef
 	err := s.opts.Ledger.Update(ctx, func(tx *ledger.Tx) error {
-		group, err := deletable(tx.View(), name)
+		lines, err := deletable(tx.View(), name)
 		if err != nil {
 			return err
 		}
-		tx.RemoveGroup(group.Name)
-		tx.Retire(ledger.GID, group.GID, string(group.Name))
-		gone = farm.GroupRef{Name: group.Name, GID: group.GID}
+		removeGroup(tx, lines)
+		gone = farm.GroupRef{Name: lines[0].Name, GID: lines[0].GID}
 		return nil
 	})
 	if err != nil {
@@ -213,23 +212,46 @@ func (s *Service) DeleteGroup(ctx context.Context, name string) (farm.GroupRef, 
 	return gone, nil
 }
 
-func deletable(view *ledger.View, name string) (farm.Group, error) {
-	group, ok := view.Group(farm.GroupName(name))
-	if !ok {
+// linesOf lists the lines of a group. There is one, but for files that were written by hand: a name
+// that stands there twice has two numbers, and what removes the name removes both.
+func linesOf(view *ledger.View, name farm.GroupName) []farm.Group {
+	var lines []farm.Group
+	for _, group := range view.Groups() {
+		if group.Name == name {
+			lines = append(lines, group)
+		}
+	}
+	return lines
+}
+
+// removeGroup takes out all lines of one group and retires their numbers.
+func removeGroup(tx *ledger.Tx, lines []farm.Group) {
+	tx.RemoveGroup(lines[0].Name)
+	for _, line := range lines {
+		tx.Retire(ledger.GID, line.GID, string(line.Name))
+	}
+}
+
+// deletable returns the lines of a group that may be removed.
+func deletable(view *ledger.View, name string) ([]farm.Group, error) {
+	lines := linesOf(view, farm.GroupName(name))
+	if len(lines) == 0 {
 		if err := checkNew("group", name); err != nil {
-			return farm.Group{}, err
+			return nil, err
 		}
-		return farm.Group{}, farm.Errorf(farm.NotFound, "group not found")
+		return nil, farm.Errorf(farm.NotFound, "group not found")
 	}
-	if group.IsBase() {
-		return farm.Group{}, farm.Errorf(farm.Invalid, "Cannot delete group %s: it is a base group", name)
-	}
-	if users := view.PrimaryUsers(group.GID); len(users) > 0 {
-		names := make([]string, len(users))
-		for i, user := range users {
-			names[i] = string(user)
+	for _, line := range lines {
+		if line.IsBase() {
+			return nil, farm.Errorf(farm.Invalid, "Cannot delete group %s: it is a base group", name)
 		}
-		return farm.Group{}, farm.Errorf(farm.Invalid, "Cannot delete group %s: it is the primary group for users: %s", name, strings.Join(names, ", "))
+		if users := view.PrimaryUsers(line.GID); len(users) > 0 {
+			names := make([]string, len(users))
+			for i, user := range users {
+				names[i] = string(user)
+			}
+			return nil, farm.Errorf(farm.Invalid, "Cannot delete group %s: it is the primary group for users: %s", name, strings.Join(names, ", "))
+		}
 	}
-	return group, nil
+	return lines, nil
 }

@@ -30,6 +30,9 @@ func (a *api) unknownMethod(w http.ResponseWriter, r *http.Request) error {
 			allowed = append(allowed, method)
 		}
 	}
+	if len(allowed) == 0 {
+		return a.unknownRoute(w, r)
+	}
 	w.Header().Set("Allow", strings.Join(allowed, ", "))
 	e := farm.Errorf(farm.Invalid, "method not allowed")
 	e.Cause = methodError{errMethod}
