@@ -167,7 +167,15 @@ func (s *Service) move(ctx context.Context, lock farm.Lock, user farm.UserName, 
 	steps = append(steps, rest[0], rest[1]) // record and ports, so that a full farm is told before anything is saved
 	steps = append(steps, saga.Step{Name: "SAVE_IMAGE", Do: func(ctx context.Context) error {
 		return s.save(ctx, choice.old)
-	}}, image)
+	}}, saga.Step{Name: image.Name, Do: func(ctx context.Context) error {
+		err := image.Do(ctx)
+		if err == nil && launch.image == launch.config.Image {
+			// Whoever stores images may not have brought the tar yet; the home moves all the same.
+			s.Log.WarnContext(ctx, "no saved image is used: the new workspace starts from the base image, without what was installed in the old one",
+				"user", user, "from", choice.old.Name, "image", launch.image)
+		}
+		return err
+	}})
 	steps = append(steps, rest[2:]...)
 	steps = append(steps, launch.podSteps()...)
 	steps = append(steps, saga.Step{
