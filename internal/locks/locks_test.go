@@ -212,7 +212,7 @@ func TestKeepTakesALostLockAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.lose(true)
-		time.Sleep(3500 * time.Millisecond)
+		<-time.After(3500 * time.Millisecond)
 		synctest.Wait()
 		if got := lost.Load(); got != 1 {
 			t.Errorf("told %d times of one loss", got)
@@ -221,7 +221,7 @@ func TestKeepTakesALostLockAgain(t *testing.T) {
 			t.Error("the lock is held although nobody can have it")
 		}
 		l.lose(false)
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		synctest.Wait()
 		if !l.isHeld() {
 			t.Error("the lock was not taken again")

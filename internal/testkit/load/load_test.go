@@ -25,7 +25,7 @@ func TestClosedKeepsOneCallAClientInFlight(t *testing.T) {
 			most.Store(max(most.Load(), now))
 			seen[i] = true
 			mu.Unlock()
-			time.Sleep(10 * time.Millisecond)
+			<-time.After(10 * time.Millisecond)
 			return 201, nil
 		})
 		if most.Load() != 4 || len(seen) != 20 {
@@ -45,7 +45,7 @@ func TestOpenCountsTheTimeFromWhenACallWasDue(t *testing.T) {
 		result := load.Open(t.Context(), 100, 50*time.Millisecond, func(context.Context, int) (int, error) {
 			turn <- struct{}{}
 			defer func() { <-turn }()
-			time.Sleep(30 * time.Millisecond)
+			<-time.After(30 * time.Millisecond)
 			return 200, nil
 		})
 		// Calls are due at 0, 10, 20, 30 and 40 ms and end at 30, 60, 90, 120 and 150 ms.
