@@ -82,6 +82,14 @@ func (b *bench) createMany(t *testing.T) {
 	f := newFloor(t, b.world)
 	users := userNames(0, burst)
 	var shares, rates, floors []float64
+	const few = 50
+	result, made := c.createAll(t, few, users[:few])
+	b.checkFarm(t, made)
+	c.removeAll(t, 16, made)
+	b.add(t, load.Row{
+		Measure: fmt.Sprintf("%d create-pod at once", few), Target: "all succeed", Met: len(made) == few,
+		Figure: fmt.Sprintf("%d succeeded, %.0f/s", len(made), result.Rate(http.StatusCreated)), Original: "2.2/s",
+	})
 	profile := b.profile(t, s, "burst")
 	for range b.runs {
 		bare := load.Closed(t.Context(), burst, burst, func(ctx context.Context, i int) (int, error) { return f.create(ctx, users[i]) })
