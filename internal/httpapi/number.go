@@ -57,7 +57,7 @@ func hasLoneSurrogate(raw json.RawMessage) bool {
 	return false
 }
 
-// unicodeEscape reads the \uXXXX that raw begins with.
+// unicodeEscape reads the escape, \u and four hexadecimal digits, that raw begins with.
 func unicodeEscape(raw json.RawMessage) (rune, bool) {
 	if len(raw) < 6 || raw[0] != '\\' || raw[1] != 'u' {
 		return 0, false
