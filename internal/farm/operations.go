@@ -19,12 +19,12 @@ const (
 	OperationMigrate OperationKind = "migrate"
 )
 
-// The stages of an operation, as far as recovery needs to know.
+// The stages of an operation's record, as far as recovery needs to know.
 const (
-	// StageRunning: a create or a migrate can be undone, a delete is to be finished.
-	StageRunning = "running"
-	// StageOldPodTouched: a migration whose new workspace stands; the old one is to be removed.
-	StageOldPodTouched = "old-pod-touched"
+	// RecordRunning: a create or a migrate can be undone, a delete is to be finished.
+	RecordRunning = "running"
+	// RecordOldPodTouched: a migration whose new workspace stands; the old one is to be removed.
+	RecordOldPodTouched = "old-pod-touched"
 )
 
 // Operation is the record of a create, delete or migrate that is under way. It is written before

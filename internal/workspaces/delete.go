@@ -130,7 +130,7 @@ func (s *Service) Delete(ctx context.Context, podName string) (Deleted, error) {
 	}
 	operation := farm.Operation{
 		ID: uuid.NewString(), Kind: farm.OperationDelete, User: user, Pod: pod, Node: found.Node,
-		Stage: farm.StageRunning, Instance: s.Instance,
+		Stage: farm.RecordRunning, Instance: s.Instance,
 	}
 	defer s.finish(operation.ID)
 	run := s.newRemoval(user, pod, found, present)

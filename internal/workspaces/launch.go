@@ -55,7 +55,7 @@ func (s *Service) newLaunch(user farm.UserName, kind farm.OperationKind) (*launc
 	return &launch{
 		Service: s, user: user, pod: pod,
 		operation: farm.Operation{
-			ID: uuid.NewString(), Kind: kind, User: user, Pod: pod, Stage: farm.StageRunning, Instance: s.Instance,
+			ID: uuid.NewString(), Kind: kind, User: user, Pod: pod, Stage: farm.RecordRunning, Instance: s.Instance,
 		},
 	}, nil
 }

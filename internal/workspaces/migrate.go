@@ -198,7 +198,7 @@ func (l *launch) touch(ctx context.Context, lock farm.Lock) error {
 		return migrateError(textMigrateFailed, fmt.Errorf("lock of user %s was lost: %w", l.user, err))
 	}
 	l.touched = true
-	if err := l.Operations.Advance(ctx, l.operation.ID, farm.StageOldPodTouched); err != nil {
+	if err := l.Operations.Advance(ctx, l.operation.ID, farm.RecordOldPodTouched); err != nil {
 		return migrateError(textMigrateFailed, err)
 	}
 	return nil
@@ -211,7 +211,7 @@ func (l *launch) undoTouch(ctx context.Context) (bool, error) {
 	if !l.touched {
 		return false, nil
 	}
-	if err := l.Operations.Advance(ctx, l.operation.ID, farm.StageRunning); err != nil {
+	if err := l.Operations.Advance(ctx, l.operation.ID, farm.RecordRunning); err != nil {
 		l.undecided, l.leftover = true, true
 		return false, err
 	}

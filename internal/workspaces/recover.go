@@ -195,7 +195,7 @@ func (s *Service) recoverHeld(ctx context.Context, id string) (string, error) {
 	switch {
 	case record.Kind == farm.OperationDelete:
 		outcome = OutcomeFinished
-	case record.Kind == farm.OperationMigrate && record.Stage == farm.StageOldPodTouched:
+	case record.Kind == farm.OperationMigrate && record.Stage == farm.RecordOldPodTouched:
 		// The old workspace only goes if there is a new one in its place.
 		_, standing, err := s.Cluster.Pod(ctx, record.Pod)
 		if err != nil {

@@ -111,7 +111,7 @@ func recovering(table *records, cluster Cluster, contended int) *Service {
 func TestRecoverLeavesAnOperationThatEndedMeanwhile(t *testing.T) {
 	t.Parallel()
 	var removed []farm.PodName
-	table := &records{list: []farm.Operation{{ID: "1", Kind: farm.OperationCreate, User: "alice", Pod: "p", Stage: farm.StageRunning, Instance: "me"}}}
+	table := &records{list: []farm.Operation{{ID: "1", Kind: farm.OperationCreate, User: "alice", Pod: "p", Stage: farm.RecordRunning, Instance: "me"}}}
 	table.onList = func(r *records) { r.list, r.onList = nil, nil }
 	s := recovering(table, holding{seen{pods: []farm.Pod{runningPod("p", "farm5", time.Minute)}}, &removed}, 0)
 	recovered, err := s.Recover(t.Context())
@@ -131,11 +131,11 @@ func TestMigrateAndDeleteSettleWhatIsLeftOfTheUser(t *testing.T) {
 		call    func(ctx context.Context, s *Service) (any, error)
 		want    string // what the call says
 	}{
-		"migrate after one that had not touched the old pod": {farm.StageRunning, "[new]", nil, migrateTo("farm5"), "no_candidate_node"},
-		"migrate after one that had":                         {farm.StageOldPodTouched, "[old]", nil, migrateTo("farm6"), "no_candidate_node"},
-		"delete of the new pod after its migration":          {farm.StageOldPodTouched, "[old new]", nil, deletePod("new"), "new"},
-		"delete of the old pod after its migration":          {farm.StageOldPodTouched, "[old]", nil, deletePod("old"), "old"},
-		"records that cannot be read: nothing is moved":      {farm.StageRunning, "[]", errors.New("down"), migrateTo("farm5", "farm6"), textMigrateFailed},
+		"migrate after one that had not touched the old pod": {farm.RecordRunning, "[new]", nil, migrateTo("farm5"), "no_candidate_node"},
+		"migrate after one that had":                         {farm.RecordOldPodTouched, "[old]", nil, migrateTo("farm6"), "no_candidate_node"},
+		"delete of the new pod after its migration":          {farm.RecordOldPodTouched, "[old new]", nil, deletePod("new"), "new"},
+		"delete of the old pod after its migration":          {farm.RecordOldPodTouched, "[old]", nil, deletePod("old"), "old"},
+		"records that cannot be read: nothing is moved":      {farm.RecordRunning, "[]", errors.New("down"), migrateTo("farm5", "farm6"), textMigrateFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
