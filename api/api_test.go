@@ -44,6 +44,8 @@ func TestDescriptionHasEveryEndpoint(t *testing.T) {
 		"GET /apispec_1.json",
 		"GET /health",
 		"GET /metrics",
+		"GET /operations",
+		"GET /pods/{username}/status",
 		"GET /readyz",
 		"POST /create-pod",
 		"POST /delete-pod",

@@ -42,6 +42,8 @@ type App struct {
 	draining atomic.Bool
 	work     inFlight
 	cleanups cleanups
+	// ending is closed when streams have to end: nothing else is waited for then.
+	ending chan struct{}
 	// requests ends the contexts of all requests: what has not finished by then is undone.
 	requests context.CancelCauseFunc
 	// background ends the loops beside the requests.
@@ -56,7 +58,7 @@ var ErrShutdown = errors.New("the service is shutting down")
 // error of the calls that need it. The error says what this machine refuses: the address, the
 // state folder, a file.
 func New(opts Options) (_ *App, err error) {
-	a := &App{config: opts.Config, log: opts.Log, instance: uuid.NewString()}
+	a := &App{config: opts.Config, log: opts.Log, instance: uuid.NewString(), ending: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.cleanups.run(context.Background()))
@@ -110,6 +112,7 @@ func (a *App) Start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	a.background = cancel
 	a.parts.cluster.Start(ctx)
+	a.parts.progress.Start()
 	a.loops.Go(func() { a.live(ctx) })
 }
 
@@ -123,6 +126,7 @@ func (a *App) Stop() error {
 	case <-a.work.idle():
 	case <-ctx.Done():
 	}
+	close(a.ending)
 	err := a.server.Shutdown(ctx)
 	a.requests(ErrShutdown)
 	if errors.Is(err, context.DeadlineExceeded) {

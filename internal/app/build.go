@@ -26,6 +26,7 @@ import (
 	"config-server/internal/obs"
 	"config-server/internal/operations"
 	"config-server/internal/podspec"
+	"config-server/internal/progress"
 	"config-server/internal/reconciler"
 	"config-server/internal/remote"
 	"config-server/internal/workspaces"
@@ -45,6 +46,7 @@ type parts struct {
 	realm      *kerberos.Realm // nil without KRB5_REALM
 	farmNodes  []farmNode
 	accounts   *accounts.Service
+	progress   *progress.Store
 	workspaces *workspaces.Service
 	reconciler *reconciler.Reconciler
 	handler    http.Handler
@@ -62,6 +64,7 @@ func (a *App) build(opts Options) (*parts, error) {
 	}
 	a.cleanups.add("database", func(context.Context) error { return p.database.Close() })
 	p.locks = a.openLocks(p.database)
+	p.progress = a.openProgress(p.database)
 
 	p.cluster = a.openCluster(opts)
 	a.cleanups.add("watches", func(context.Context) error { p.cluster.Stop(); return nil })
@@ -111,7 +114,7 @@ func (a *App) build(opts Options) (*parts, error) {
 		Grace: c.Reconciler.Grace.Duration(), Now: time.Now, Log: a.log,
 	})
 	p.handler = httpapi.New(httpapi.Options{
-		Workspaces: p.workspaces, Accounts: p.accounts, Log: a.log, Metrics: p.metrics, APIToken: c.APIToken,
+		Workspaces: p.workspaces, Accounts: p.accounts, Progress: progress.NewView(p.progress), Ending: a.ending, Log: a.log, Metrics: p.metrics, APIToken: c.APIToken,
 		Ready: []httpapi.Check{
 			{Name: "share", Run: p.ledger.CheckWritable},
 			{Name: "database", Run: p.database.Ping},

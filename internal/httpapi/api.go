@@ -52,10 +52,11 @@ const (
 	DefaultReadyLimit     = 3 * time.Second
 )
 
-// Options of the API. Workspaces and Accounts are needed; everything else has a default.
+// Options of the API. Workspaces, Accounts and Progress are needed; everything else has a default.
 type Options struct {
 	Workspaces Workspaces
 	Accounts   Accounts
+	Progress   Progress
 	Log        *slog.Logger // nil = discard
 	Metrics    *obs.Metrics // nil = an own registry
 	// APIToken, if not empty, must come with each request in the header X-Internal-Token, except
@@ -67,6 +68,8 @@ type Options struct {
 	// Draining reports that the service is shutting down: requests that change something are then
 	// refused with 503, and /readyz says so. nil = never.
 	Draining func() bool
+	// Ending is closed when streams have to end, because the server does; nil = never.
+	Ending <-chan struct{}
 	// AccountsBudget and PodsBudget bound a request's work below its caller's time-out.
 	AccountsBudget time.Duration
 	PodsBudget     time.Duration
@@ -81,13 +84,15 @@ type api struct {
 	ready  *readiness
 	docs   *documentation
 	routes chi.Routes
+	// streams has one token for each open stream.
+	streams chan struct{}
 }
 
 // New builds the handler of the whole service. The server around it should bound the time for a
 // request's header (http.Server.ReadHeaderTimeout) but set no ReadTimeout: that one would end the
 // context of every request that works longer. The body's time is bounded here.
 func New(opts Options) http.Handler {
-	a := &api{Options: opts.withDefaults()}
+	a := &api{Options: opts.withDefaults(), streams: make(chan struct{}, maxStreams)}
 	a.ready = newReadiness(a.Ready, a.ReadyLimit)
 	a.docs = newDocumentation()
 
@@ -101,6 +106,9 @@ func New(opts Options) http.Handler {
 	r.Get(pathReady, a.readyz)
 	r.Method(http.MethodGet, pathMetrics, a.Metrics.Handler())
 	a.docs.mount(r)
+	r.Get("/pods/{username}/status", a.handle(a.getStatus))
+	r.Get(patternBadStatus, a.handle(a.badStatusPath))
+	r.Get("/operations", a.handle(a.listOperations))
 	r.Group(func(r chi.Router) {
 		r.Use(budget(a.PodsBudget))
 		r.Post("/create-pod", a.handle(a.createPod))

@@ -134,6 +134,30 @@ func (f *fakeAccounts) DeleteGroup(ctx context.Context, name string) (farm.Group
 	return farm.GroupRef{Name: farm.GroupName(name), GID: 20300}, nil
 }
 
+// fakeProgress plays what is known of operations. A function that is nil knows of a workspace that
+// stands.
+type fakeProgress struct {
+	status     func(ctx context.Context, user farm.UserName) (farm.Status, error)
+	operations func(ctx context.Context, user farm.UserName, limit int) ([]farm.Progress, error)
+	changes    chan struct{}
+}
+
+func (f *fakeProgress) Status(ctx context.Context, user farm.UserName) (farm.Status, error) {
+	if f.status != nil {
+		return f.status(ctx, user)
+	}
+	return farm.Status{User: user, Stage: farm.StageReady, Message: "it stands"}, nil
+}
+
+func (f *fakeProgress) Changes(farm.UserName) (<-chan struct{}, func()) { return f.changes, func() {} }
+
+func (f *fakeProgress) Operations(ctx context.Context, user farm.UserName, limit int) ([]farm.Progress, error) {
+	if f.operations != nil {
+		return f.operations(ctx, user, limit)
+	}
+	return nil, nil
+}
+
 // calls remembers which use cases were asked.
 type calls struct {
 	mu   sync.Mutex
@@ -163,14 +187,15 @@ func twoPorts() []farm.Port {
 // service is the API under test with its fakes.
 type service struct {
 	http.Handler
-	pods  *fakeWorkspaces
-	users *fakeAccounts
+	pods     *fakeWorkspaces
+	users    *fakeAccounts
+	progress *fakeProgress
 }
 
 // newService builds the API; the functions change its options or fakes first.
 func newService(change ...func(*httpapi.Options, *service)) *service {
-	s := &service{pods: &fakeWorkspaces{}, users: &fakeAccounts{}}
-	opts := httpapi.Options{Workspaces: s.pods, Accounts: s.users}
+	s := &service{pods: &fakeWorkspaces{}, users: &fakeAccounts{}, progress: &fakeProgress{}}
+	opts := httpapi.Options{Workspaces: s.pods, Accounts: s.users, Progress: s.progress}
 	for _, f := range change {
 		f(&opts, s)
 	}

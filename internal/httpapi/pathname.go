@@ -10,10 +10,13 @@ import (
 	"config-server/internal/farm"
 )
 
-// pathName is the name in the path, unescaped once. A name that can stand in no ledger is
+// pathName is the name in the path.
+func pathName(r *http.Request) (string, error) { return pathParam(r, "name") }
+
+// pathParam is a name in the path, unescaped once. A name that can stand in no ledger is
 // farm.Invalid and never farm.NotFound: callers read 404 on DELETE as "already gone".
-func pathName(r *http.Request) (string, error) {
-	name := chi.URLParam(r, "name")
+func pathParam(r *http.Request, key string) (string, error) {
+	name := chi.URLParam(r, key)
 	// The router matches the path as it was sent only where that differs from its plain form;
 	// else the parameter is unescaped already.
 	if r.URL.RawPath != "" {

@@ -26,7 +26,7 @@ func (a *api) unknownMethod(w http.ResponseWriter, r *http.Request) error {
 	var allowed []string
 	for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete} {
 		pattern := a.routes.Find(chi.NewRouteContext(), method, path)
-		if pattern != "" && (method != http.MethodPut || pattern != patternBadJoin) {
+		if pattern != "" && (method != http.MethodPut || pattern != patternBadJoin) && pattern != patternBadStatus {
 			allowed = append(allowed, method)
 		}
 	}
@@ -41,3 +41,6 @@ func (a *api) unknownMethod(w http.ResponseWriter, r *http.Request) error {
 
 // patternBadJoin catches what is below /accounts/users/ and no {name}/groups; PUT is no method there.
 const patternBadJoin = "/accounts/users/*"
+
+// patternBadStatus catches what is below /pods/ and no {username}/status; nothing is a method there.
+const patternBadStatus = "/pods/*"
