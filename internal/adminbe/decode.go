@@ -21,6 +21,8 @@ const (
 	maxGPUs = 64
 	// maxImage is the longest image reference, in bytes, that is believed.
 	maxImage = 512
+	// maxName is the longest name of a GPU option (resource, '/' and label value) or PodTemplate, in bytes.
+	maxName = 400
 )
 
 // errUnknownUser: admin_be says 404 inside an answer with status 200.
@@ -38,6 +40,7 @@ type object map[string]json.RawMessage
 //   - A num_gpu that is absent, null, empty or negative is 0.
 //   - A gid that is no number is passed over, because unknown groups are left out anyway.
 //   - A purpose that is absent, null or blank is farm.CustomPurpose.
+//   - A gpu_option or pod_template that is absent, null or blank is none; white space around it goes.
 func decode(body []byte) (farm.UserConfig, error) {
 	var config farm.UserConfig
 	if !json.Valid(body) {
@@ -63,7 +66,28 @@ func decode(body []byte) (farm.UserConfig, error) {
 	if config.Ports, err = ports(top["additional_ports"]); err != nil {
 		return farm.UserConfig{}, err
 	}
+	if config.GPUOption, err = name("gpu_option", top["gpu_option"]); err != nil {
+		return farm.UserConfig{}, err
+	}
+	if config.PodTemplate, err = name("pod_template", top["pod_template"]); err != nil {
+		return farm.UserConfig{}, err
+	}
 	return config, nil
+}
+
+// name reads the optional name of a GPU option or a PodTemplate. Whether there is such a thing is
+// found out later.
+func name(field string, raw json.RawMessage) (string, error) {
+	if isNothing(raw) {
+		return "", nil
+	}
+	text, ok := asString(raw)
+	text = strings.TrimSpace(text)
+	outside := func(r rune) bool { return r <= ' ' || r > '~' }
+	if !ok || len(text) > maxName || strings.ContainsFunc(text, outside) {
+		return "", fmt.Errorf("%s is no name", field)
+	}
+	return text, nil
 }
 
 func image(raw json.RawMessage) (string, error) {

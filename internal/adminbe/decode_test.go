@@ -79,6 +79,8 @@ func TestDecodeOddForms(t *testing.T) {
 			`,"additional_ports":[{"internal_port":1,"usage_purpose":" Web UI/관리 "},{"internal_port":2,"usage_purpose":8080},{"internal_port":3,"usage_purpose":true}]`,
 			farm.UserConfig{Ports: []farm.PortWant{{Internal: 1, Purpose: " Web UI/관리 "}, {Internal: 2, Purpose: "8080"}, {Internal: 3, Purpose: "true"}}},
 		},
+		"a GPU option and a template":        {`,"gpu_option":" nvidia.com/gpu/NVIDIA-A100 ","pod_template":"team\n"`, farm.UserConfig{GPUOption: "nvidia.com/gpu/NVIDIA-A100", PodTemplate: "team"}},
+		"options that are none":              {`,"gpu_option":null,"pod_template":"  "`, farm.UserConfig{}},
 		"a port twice is left to the caller": {`,"additional_ports":[{"internal_port":22},{"internal_port":22}]`, farm.UserConfig{Ports: []farm.PortWant{{Internal: 22, Purpose: "custom"}, {Internal: 22, Purpose: "custom"}}}},
 	}
 	for name, c := range cases {
@@ -146,6 +148,11 @@ func TestDecodeRefusesAndNamesTheField(t *testing.T) {
 		{"port a fraction", port(`"internal_port":22.5`), "additional_ports[1].internal_port"},
 		{"port with trailing text", port(`"internal_port":"22/tcp"`), "additional_ports[1].internal_port"},
 		{"port hexadecimal", port(`"internal_port":"0x16"`), "additional_ports[1].internal_port"},
+		{"gpu_option a number", `{"image":"i","gpu_option":1}`, "gpu_option"},
+		{"gpu_option with a space", `{"image":"i","gpu_option":"a b"}`, "gpu_option"},
+		{"gpu_option without end", `{"image":"i","gpu_option":"` + strings.Repeat("a", 401) + `"}`, "gpu_option"},
+		{"pod_template a list", `{"image":"i","pod_template":["team"]}`, "pod_template"},
+		{"pod_template in Korean", `{"image":"i","pod_template":"틀"}`, "pod_template"},
 		{"port a list", port(`"internal_port":[22]`), "additional_ports[1].internal_port"},
 	}
 	for _, c := range cases {

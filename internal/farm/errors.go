@@ -101,6 +101,12 @@ func (e *APIError) Error() string { return e.Err.Error() }
 // Unwrap returns the client's error.
 func (e *APIError) Unwrap() error { return e.Err }
 
+// IsForbidden tells an answer of the API server that means a missing right: 403.
+func IsForbidden(err error) bool {
+	var api *APIError
+	return errors.As(err, &api) && api.Status == 403
+}
+
 // Sentinels that adapters wrap with the object they speak of.
 var (
 	// ErrNotFound: the object does not exist.

@@ -55,6 +55,10 @@ type UserConfig struct {
 	GroupIDs []ID      // gids of groups[], in order, each once
 	Nodes    []GPUNode // entries without a node_name are left out
 	Ports    []PortWant
+	// GPUOption is the ID of the GPU option that the user's workspaces get, PodTemplate the name of the
+	// user's own layer; empty = none.
+	GPUOption   string
+	PodTemplate string
 }
 
 // The two ports that every workspace has, in the order in which they are opened.
