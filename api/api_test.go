@@ -38,6 +38,7 @@ func TestDescriptionHasEveryEndpoint(t *testing.T) {
 	want := []string{
 		"DELETE /accounts/groups/{name}",
 		"DELETE /accounts/users/{name}",
+		"GET /accounts/groups",
 		"GET /accounts/users",
 		"GET /accounts/users/{name}",
 		"GET /apidocs/",

@@ -1,6 +1,7 @@
 package accounts
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -185,11 +186,20 @@ func TestUserAnswers(t *testing.T) {
 	if users, err := s.Users(t.Context()); err != nil || len(users.Accounts) != 4 || users.Accounts[0].Name != "root" {
 		t.Errorf("%v %v", users, err)
 	}
+	groups, err := s.Groups(t.Context())
+	if err != nil || groups.Version == "" || groups.Memo == nil || groups.Groups[0].Name != "root" {
+		t.Errorf("%v %v", groups, err)
+	}
+	if i := slices.IndexFunc(groups.Groups, func(g farm.Group) bool { return g.Name == "team" }); i < 0 || len(groups.Groups[i].Members) == 0 {
+		t.Errorf("no team with members in %v", groups.Groups)
+	}
 	for name, kind := range map[string]farm.Kind{"ghost": farm.NotFound, "G.host": farm.Invalid, "..": farm.Invalid, "a/b": farm.Invalid, "": farm.Invalid} {
 		_, _, err := s.User(t.Context(), name)
 		wantError(t, err, kind, "")
 	}
 	w.write(t, "shadow", "")
-	_, err := s.Users(t.Context())
+	_, err = s.Users(t.Context())
+	wantError(t, err, farm.Internal, "shadow is absent or empty")
+	_, err = s.Groups(t.Context())
 	wantError(t, err, farm.Internal, "shadow is absent or empty")
 }

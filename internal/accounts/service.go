@@ -152,6 +152,25 @@ func (s *Service) Users(ctx context.Context) (UserList, error) {
 	return UserList{Accounts: view.Users(), Version: view.Version(), Memo: view.Memo}, nil
 }
 
+// GroupList is all groups as one state of the share has them.
+type GroupList struct {
+	// Groups are in file order, those of the base system included. The slice is shared and must not
+	// be changed.
+	Groups []farm.Group
+	// Version and Memo are those of UserList.
+	Version string
+	Memo    func(key string, build func() any) any
+}
+
+// Groups lists all groups. The error's kind is Internal if the share cannot be read.
+func (s *Service) Groups(ctx context.Context) (GroupList, error) {
+	view, err := s.opts.Ledger.View(ctx)
+	if err != nil {
+		return GroupList{}, failure(err)
+	}
+	return GroupList{Groups: view.Groups(), Version: view.Version(), Memo: view.Memo}, nil
+}
+
 // User finds an account and its groups, in group-file order and each once. Kinds of error: Invalid
 // for a name that cannot exist, NotFound, Internal.
 func (s *Service) User(ctx context.Context, name string) (farm.Account, []Membership, error) {

@@ -29,6 +29,7 @@ func (s *Surroundings) Guide(out io.Writer, url string) {
 		json("PUT", "/accounts/users", `{"name":"kim","passwd_base64":"ZGVtby1wYXNzd29yZA==","gecos":"김민수","supplementary_groups":[{"name":"ailab","gid":20005}]}`),
 		plain("GET", "/accounts/users"),
 		plain("GET", "/accounts/users/kim"),
+		plain("GET", "/accounts/groups"),
 		json("PUT", "/accounts/users/kim/groups", `{"groups":["ailab"]}`),
 	)
 	section("Workspaces (delete-pod wants the pod_name that create-pod answered)",

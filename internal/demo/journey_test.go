@@ -92,8 +92,8 @@ func TestJourneyAndGuideKnowEveryEndpoint(t *testing.T) {
 			}
 		}
 	}
-	if known != 11 {
-		t.Errorf("the description has %d endpoints, want 11", known)
+	if known < 12 {
+		t.Errorf("the description has %d endpoints, want 12 and more", known)
 	}
 }
 

@@ -65,6 +65,11 @@ func accountSteps() []step {
 			method: http.MethodGet, path: "/accounts/users", status: http.StatusOK, says: []string{`"root"`, `"kim"`},
 		},
 		{
+			title:  "Look at all groups",
+			method: http.MethodGet, path: "/accounts/groups", status: http.StatusOK,
+			says: []string{`{"name":"ailab","gid":20005,"members":["kim"]}`, `"name":"developers"`},
+		},
+		{
 			title:  "Join a group",
 			behind: "Only adds: memberships that are not named stay.",
 			method: http.MethodPut, path: "/accounts/users/kim/groups", body: `{"groups": ["developers", "ailab"]}`,

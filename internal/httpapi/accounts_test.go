@@ -39,6 +39,24 @@ func TestUsersEmptyListIsAList(t *testing.T) {
 	exchange{"", "GET", "/accounts/users", "", 200, `{"users":[]}`}.run(t, s)
 }
 
+func TestGroupList(t *testing.T) {
+	t.Parallel()
+	runExchanges(t, []exchange{
+		{"list", "GET", "/accounts/groups", "", 200,
+			`{"groups":[{"name":"sudo","gid":27,"members":[]},{"name":"ailab","gid":20005,"members":["kim","user2100"]}]}`},
+	})
+	s := newService(func(_ *httpapi.Options, s *service) {
+		s.users.groups = func(context.Context) ([]farm.Group, error) { return nil, nil }
+	})
+	exchange{"", "GET", "/accounts/groups", "", 200, `{"groups":[]}`}.run(t, s)
+	broken := newService(func(_ *httpapi.Options, s *service) {
+		s.users.groups = func(context.Context) ([]farm.Group, error) {
+			return nil, farm.Errorf(farm.Internal, "the share is away")
+		}
+	})
+	exchange{"", "GET", "/accounts/groups", "", 500, `{"error":"the share is away"}`}.run(t, broken)
+}
+
 func TestCreateUserRefusals(t *testing.T) {
 	t.Parallel()
 	const groups = `{"error":"supplementary_groups must be list of {name, gid}"}`

@@ -31,6 +31,7 @@ type Accounts interface {
 	User(ctx context.Context, name string) (farm.Account, []accounts.Membership, error)
 	CreateUser(ctx context.Context, user accounts.NewUser) (accounts.Created, error)
 	DeleteUser(ctx context.Context, name string) (accounts.Deleted, error)
+	Groups(ctx context.Context) (accounts.GroupList, error)
 	JoinGroups(ctx context.Context, user string, groups []string) ([]string, error)
 	CreateGroup(ctx context.Context, group accounts.NewGroup) (farm.GroupRef, error)
 	DeleteGroup(ctx context.Context, name string) (farm.GroupRef, error)
@@ -128,6 +129,7 @@ func (a *api) mountAccounts(r chi.Router) {
 	r.Get("/accounts/users/{name}", a.handle(a.getUser))
 	r.Delete("/accounts/users/{name}", a.handle(a.deleteUser))
 	r.Put("/accounts/users/{name}/groups", a.handle(a.joinGroups))
+	r.Get("/accounts/groups", a.handle(a.listGroups))
 	r.Put("/accounts/groups", a.handle(a.createGroup))
 	r.Delete("/accounts/groups/{name}", a.handle(a.deleteGroup))
 

@@ -20,7 +20,7 @@ func BenchmarkEncodeUserList(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		list := encodeList(object{"users": users})
+		list := encodeList("users", object{"users": users})
 		if list.err != nil {
 			b.Fatal(list.err)
 		}

@@ -16,6 +16,12 @@ type group struct {
 	GID  farm.ID        `json:"gid"`
 }
 
+// groupWithMembers is a line of the group file as callers read it.
+type groupWithMembers struct {
+	group
+	Members []farm.UserName `json:"members"`
+}
+
 func groupJSON(g farm.GroupRef) group { return group(g) }
 
 func groupsJSON(groups []farm.GroupRef) []group {

@@ -61,6 +61,7 @@ type fakeAccounts struct {
 	user        func(ctx context.Context, name string) (farm.Account, []accounts.Membership, error)
 	createUser  func(ctx context.Context, user accounts.NewUser) (accounts.Created, error)
 	deleteUser  func(ctx context.Context, name string) (accounts.Deleted, error)
+	groups      func(ctx context.Context) ([]farm.Group, error)
 	joinGroups  func(ctx context.Context, user string, groups []string) ([]string, error)
 	createGroup func(ctx context.Context, group accounts.NewGroup) (farm.GroupRef, error)
 	deleteGroup func(ctx context.Context, name string) (farm.GroupRef, error)
@@ -73,6 +74,19 @@ func (f *fakeAccounts) Users(ctx context.Context) (accounts.UserList, error) {
 	if f.users != nil {
 		var err error
 		list.Accounts, err = f.users(ctx)
+		return list, err
+	}
+	return list, nil
+}
+
+func (f *fakeAccounts) Groups(ctx context.Context) (accounts.GroupList, error) {
+	f.calls.add("groups")
+	list := accounts.GroupList{Version: "state-1", Memo: f.memo, Groups: []farm.Group{
+		{Name: "sudo", GID: 27}, {Name: "ailab", GID: 20005, Members: []farm.UserName{"kim", "user2100"}},
+	}}
+	if f.groups != nil {
+		var err error
+		list.Groups, err = f.groups(ctx)
 		return list, err
 	}
 	return list, nil

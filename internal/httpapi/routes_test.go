@@ -56,7 +56,7 @@ func TestUnknownRoutesAndMethods(t *testing.T) {
 		{"DELETE", "/migrate", 405, "POST"},
 		{"POST", "/accounts/users", 405, "GET, PUT"},
 		{"PATCH", "/accounts/users", 405, "GET, PUT"},
-		{"GET", "/accounts/groups", 405, "PUT"},
+		{"POST", "/accounts/groups", 405, "GET, PUT"},
 		{"GET", "/accounts/groups/a", 405, "DELETE"},
 		{"POST", "/accounts/users/a", 405, "GET, DELETE"},
 		{"PUT", "/accounts/users/a", 405, "GET, DELETE"},
@@ -80,7 +80,7 @@ func TestUnknownRoutesAndMethods(t *testing.T) {
 
 func TestHEADWhereverGET(t *testing.T) {
 	t.Parallel()
-	for _, path := range []string{"/health", "/readyz", "/metrics", "/apidocs/", "/apispec_1.json", "/accounts/users", "/accounts/users/user2100"} {
+	for _, path := range []string{"/health", "/readyz", "/metrics", "/apidocs/", "/apispec_1.json", "/accounts/users", "/accounts/users/user2100", "/accounts/groups"} {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()
 			if got := newService().call("HEAD", path, ""); got.Status != 200 {

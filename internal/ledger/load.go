@@ -18,7 +18,7 @@ import (
 
 // ErrDamaged is wrapped, with the file and what to do, by errors that say that the share is not in
 // a state in which the ledger may be read or written.
-var ErrDamaged = errors.New("the account files are damaged")
+var ErrDamaged = errors.New("the account files cannot be used")
 
 // The files on the share, relative to Options.Dir.
 const (

@@ -16,15 +16,47 @@ type encodedList struct {
 	err           error
 }
 
-// listUsers answers GET /accounts/users. The list of a big farm is megabytes: it is encoded once for
-// each state of the share, told by an ETag to who has it already, and zipped for who asks for that.
+// listed is a list as one state of the share has it.
+type listed struct {
+	version string // of the state, for the ETag
+	memo    func(key string, build func() any) any
+}
+
+// listUsers answers GET /accounts/users.
 func (a *api) listUsers(w http.ResponseWriter, r *http.Request) error {
 	list, err := a.Accounts.Users(r.Context())
 	if err != nil {
 		return err
 	}
+	return listed{list.Version, list.Memo}.answer(w, r, "users", func() any {
+		told := make([]account, len(list.Accounts))
+		for i, user := range list.Accounts {
+			told[i] = accountJSON(user)
+		}
+		return told
+	})
+}
+
+// listGroups answers GET /accounts/groups.
+func (a *api) listGroups(w http.ResponseWriter, r *http.Request) error {
+	groups, err := a.Accounts.Groups(r.Context())
+	if err != nil {
+		return err
+	}
+	return listed{groups.Version, groups.Memo}.answer(w, r, "groups", func() any {
+		told := make([]groupWithMembers, len(groups.Groups))
+		for i, g := range groups.Groups {
+			told[i] = groupWithMembers{group{g.Name, g.GID}, list(g.Members)}
+		}
+		return told
+	})
+}
+
+// answer tells a list under its name. The list of a big farm is megabytes: it is encoded once for
+// each state of the share, told by an ETag to who has it already, and zipped for who asks for that.
+func (l listed) answer(w http.ResponseWriter, r *http.Request, name string, items func() any) error {
 	// Weak, because the plain and the zipped form are the same list and not the same bytes.
-	etag := `W/"` + list.Version + `"`
+	etag := `W/"` + l.version + `"`
 	header := w.Header()
 	header.Set("ETag", etag)
 	header.Set("Cache-Control", "no-cache") // it may be kept, and has to be asked for again
@@ -33,13 +65,7 @@ func (a *api) listUsers(w http.ResponseWriter, r *http.Request) error {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	encoded := list.Memo("users", func() any {
-		told := make([]account, len(list.Accounts))
-		for i, user := range list.Accounts {
-			told[i] = accountJSON(user)
-		}
-		return encodeList(object{"users": told})
-	}).(*encodedList)
+	encoded := l.memo(name, func() any { return encodeList(name, object{name: items()}) }).(*encodedList)
 	if encoded.err != nil {
 		return encoded.err
 	}
@@ -55,12 +81,12 @@ func (a *api) listUsers(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func encodeList(list any) *encodedList {
+func encodeList(name string, list any) *encodedList {
 	var plain, zipped bytes.Buffer
 	encoder := json.NewEncoder(&plain)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(list); err != nil {
-		return &encodedList{err: fmt.Errorf("encode the list of users: %w", err)}
+		return &encodedList{err: fmt.Errorf("encode the list of %s: %w", name, err)}
 	}
 	zip := gzip.NewWriter(&zipped)
 	_, err := zip.Write(plain.Bytes())
@@ -68,7 +94,7 @@ func encodeList(list any) *encodedList {
 		err = zip.Close()
 	}
 	if err != nil {
-		return &encodedList{err: fmt.Errorf("zip the list of users: %w", err)}
+		return &encodedList{err: fmt.Errorf("zip the list of %s: %w", name, err)}
 	}
 	return &encodedList{plain: plain.Bytes(), zipped: zipped.Bytes()}
 }
