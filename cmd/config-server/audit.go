@@ -1,101 +1,61 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"strconv"
-	"strings"
-	"text/tabwriter"
-	"unicode"
+
+	"github.com/spf13/cobra"
 
 	"config-server/internal/app"
 	"config-server/internal/audit"
 )
 
-// Forms of a report.
-const (
-	formTable = "table"
-	formJSON  = "json"
-)
+func auditCommand(in invocation) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "audit",
+		Short: "Compare ledger, homes, table and cluster, and change nothing",
+		Long: `Compare account files, homes, table of NodePorts, pods and Services, and print what does not fit together, each with a
+command that mends it. Nothing is changed. docs/operations.md, "Audit findings", tells what each kind means.
 
-// formFlag reads -o.
-func formFlag(set *flag.FlagSet) *string {
-	form := formTable
-	set.Func("o", "`form` of the report: table or json (default table)", func(value string) error {
-		if value != formTable && value != formJSON {
-			return errors.New("must be table or json")
+Exit code 1 if anything was found, 2 if the configuration is wrong.`,
+		Example: "  config-server audit\n  config-server audit -o json\n  config-server audit --url http://config.example:30082",
+		Args:    noArguments,
+	}
+	form := formFlag(command)
+	url := command.Flags().String("url", "", "`ADDRESS` of the service in the commands of the report (default as LISTEN_ADDR says, on this machine)")
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		c, err := loadConfig(in)
+		if err != nil {
+			return err
 		}
-		form = value
-		return nil
-	})
-	return &form
-}
-
-// parseFlags reads a command line that has flags only. It reports false with the exit code if the
-// subcommand shall not run.
-func parseFlags(in invocation, set *flag.FlagSet) (int, bool) {
-	set.SetOutput(in.errors)
-	switch err := set.Parse(in.args); {
-	case errors.Is(err, flag.ErrHelp):
-		return exitOK, false
-	case err != nil:
-		return exitUsage, false
+		if *url == "" {
+			*url = app.ServiceURL(c)
+		}
+		report, err := app.Audit(command.Context(), c, *url)
+		if err != nil {
+			return failed(err)
+		}
+		print := printAudit
+		if *form == formJSON {
+			print = func(out io.Writer, report audit.Report) error { return printJSON(out, report) }
+		}
+		if err := print(in.out, report); err != nil {
+			return failed(fmt.Errorf("print the report: %w", err))
+		}
+		return found(len(report.Findings) > 0)
 	}
-	if set.NArg() > 0 {
-		fmt.Fprintf(in.errors, "%s: unexpected argument %q\n", set.Name(), set.Arg(0))
-		return exitUsage, false
-	}
-	return exitOK, true
-}
-
-// runAudit compares all parts, changing nothing. Its exit code is exitFailed if anything was found.
-func runAudit(ctx context.Context, in invocation) int {
-	set := flag.NewFlagSet("config-server audit", flag.ContinueOnError)
-	form := formFlag(set)
-	url := set.String("url", "", "`address` of the service in the commands of the report (default: as LISTEN_ADDR says, on this machine)")
-	if code, ok := parseFlags(in, set); !ok {
-		return code
-	}
-	c, ok := loadConfig(in)
-	if !ok {
-		return exitUsage
-	}
-	if *url == "" {
-		*url = app.ServiceURL(c)
-	}
-	report, err := app.Audit(ctx, c, *url)
-	if err != nil {
-		fmt.Fprintf(in.errors, "config-server audit: %v\n", err)
-		return exitFailed
-	}
-	if *form == formJSON {
-		err = printJSON(in.out, report)
-	} else {
-		err = printAudit(in.out, report)
-	}
-	if err != nil {
-		fmt.Fprintf(in.errors, "config-server audit: print the report: %v\n", err)
-		return exitFailed
-	}
-	if len(report.Findings) > 0 {
-		return exitFailed
-	}
-	return exitOK
+	return command
 }
 
 func printAudit(out io.Writer, report audit.Report) error {
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	for _, f := range report.Findings {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", f.Kind, printable(f.Object), printable(string(f.User)), printable(f.Detail))
-	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
 	if len(report.Findings) > 0 {
+		table := newLines("KIND", "OBJECT", "USER", "DETAIL")
+		for _, f := range report.Findings {
+			table.add(string(f.Kind), f.Object, or(string(f.User)), f.Detail)
+		}
+		if err := table.print(out); err != nil {
+			return err
+		}
 		fmt.Fprint(out, "\nCommands, in the same order; docs/operations.md, \"Audit findings\", says when not to run them:\n\n")
 	}
 	for _, f := range report.Findings {
@@ -105,20 +65,4 @@ func printAudit(out io.Writer, report audit.Report) error {
 	_, err := fmt.Fprintf(out, "%d findings in %d accounts, %d groups, %d homes, %d rows, %d pods, %d Services, %d unfinished operations\n",
 		len(report.Findings), n.Accounts, n.Groups, n.Homes, n.Rows, n.Pods, n.Services, n.Operations)
 	return err
-}
-
-// printable keeps names that stand on the share from playing with the terminal.
-func printable(text string) string {
-	odd := strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
-	if odd {
-		return strconv.QuoteToGraphic(text)
-	}
-	return text
-}
-
-func printJSON(out io.Writer, report any) error {
-	encoder := json.NewEncoder(out)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(report)
 }

@@ -3,30 +3,97 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
 
 	"config-server/internal/app"
 )
 
-// check tries each outside part once and prints one line each.
-func check(ctx context.Context, in invocation) int {
-	c, ok := loadConfig(in)
-	if !ok {
-		return exitUsage
+// checkReport is what check prints with -o json.
+type checkReport struct {
+	OK    bool        `json:"ok"`
+	Parts []checkPart `json:"parts"`
+}
+
+type checkPart struct {
+	Part   string `json:"part"`
+	Object string `json:"object"`
+	OK     bool   `json:"ok"`
+	Error  string `json:"error,omitempty"`
+	Remedy string `json:"remedy,omitempty"`
+}
+
+func checkCommand(in invocation) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "check",
+		Short: "Read the configuration and try each outside part",
+		Long: `Read the configuration and try each outside part once: share, database, API server, Prometheus, admin_be, NAS and
+what else is configured. Nothing is changed. A part that fails is told with what to do.
+
+Exit code 1 if a part failed, 2 if the configuration is wrong.`,
+		Example: "  config-server check\n  config-server check -o json",
+		Args:    noArguments,
 	}
-	fmt.Fprintln(in.out, "ok      configuration")
+	form := formFlag(command)
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		report, err := check(command.Context(), in)
+		if err != nil {
+			return err
+		}
+		print := printChecked
+		if *form == formJSON {
+			print = func(out io.Writer, report checkReport) error { return printJSON(out, report) }
+		}
+		if err := print(in.out, report); err != nil {
+			return failed(fmt.Errorf("print the report: %w", err))
+		}
+		return found(!report.OK)
+	}
+	return command
+}
+
+// check tries each outside part once.
+func check(ctx context.Context, in invocation) (checkReport, error) {
+	c, err := loadConfig(in)
+	if err != nil {
+		return checkReport{}, err
+	}
 	results, err := app.Check(ctx, c)
 	if err != nil {
-		fmt.Fprintf(in.out, "FAILED  start: %v\n", err)
-		return exitFailed
+		return checkReport{}, failed(fmt.Errorf("cannot start: %w", err))
 	}
-	code := exitOK
+	report := checkReport{OK: true, Parts: []checkPart{{Part: "configuration", Object: "environment", OK: true}}}
 	for _, r := range results {
-		if r.Err == nil {
-			fmt.Fprintf(in.out, "ok      %s (%s)\n", r.Part, r.Object)
+		part := checkPart{Part: r.Part, Object: r.Object, OK: r.Err == nil}
+		if r.Err != nil {
+			report.OK = false
+			part.Error, part.Remedy = r.Err.Error(), r.Remedy
+		}
+		report.Parts = append(report.Parts, part)
+	}
+	return report, nil
+}
+
+func printChecked(out io.Writer, report checkReport) error {
+	table := newLines("RESULT", "PART", "OBJECT")
+	for _, part := range report.Parts {
+		result := "ok"
+		if !part.OK {
+			result = "FAILED"
+		}
+		table.add(result, part.Part, part.Object)
+	}
+	if err := table.print(out); err != nil {
+		return err
+	}
+	for _, part := range report.Parts {
+		if part.OK {
 			continue
 		}
-		code = exitFailed
-		fmt.Fprintf(in.out, "FAILED  %s (%s): %v\n        %s\n", r.Part, r.Object, r.Err, r.Remedy)
+		if _, err := fmt.Fprintf(out, "\n%s (%s): %s\n    %s\n", part.Part, part.Object, part.Error, part.Remedy); err != nil {
+			return err
+		}
 	}
-	return code
+	return nil
 }

@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"syscall"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"config-server/internal/app"
 	"config-server/internal/config"
@@ -26,49 +28,37 @@ type demoFlags struct {
 	verbose    bool
 }
 
-func parseDemo(in invocation) (demoFlags, error) {
+func demoCommand(in invocation) *cobra.Command {
 	var f demoFlags
-	set := flag.NewFlagSet("config-server demo", flag.ContinueOnError)
-	set.SetOutput(in.errors)
-	set.BoolVar(&f.serve, "serve", false, "stay up and print how to call every endpoint, instead of the journey")
-	set.StringVar(&f.listen, "listen", "", "`address` of the service (default 127.0.0.1:8000 with -serve, else any free port)")
-	set.StringVar(&f.standIns, "stand-ins", "", "`address` of admin_be and Prometheus as they are played (default any free port)")
-	set.DurationVar(&f.slow, "slow", 5*time.Second, "time until the pods of users slow* are Ready")
-	set.DurationVar(&f.readyLimit, "ready-timeout", 15*time.Second, "POD_READY_TIMEOUT, which the pods of users never* run into")
-	set.BoolVar(&f.verbose, "v", false, "show the service's log on standard error")
-	if err := set.Parse(in.args); err != nil {
-		return f, err
+	command := &cobra.Command{
+		Use:   "demo",
+		Short: "Run the main journey on stand-ins inside this process",
+		Long: `Start the service on stand-ins for the cluster, the NAS, Prometheus and admin_be, all inside this process, and take it
+through its main journey. Neither root nor any other program is needed. With --serve it stays up instead and prints
+how to call every endpoint.`,
+		Example: "  config-server demo\n  config-server demo --serve\n  config-server demo --serve --listen 127.0.0.1:8001",
+		Args:    noArguments,
+		RunE: func(command *cobra.Command, _ []string) error {
+			if f.listen == "" && f.serve {
+				f.listen = "127.0.0.1:8000"
+			}
+			if f.listen == "" {
+				f.listen = "127.0.0.1:0"
+			}
+			return failed(playDemo(command.Context(), in, f))
+		},
 	}
-	if set.NArg() > 0 {
-		err := fmt.Errorf("unexpected argument %q", set.Arg(0))
-		fmt.Fprintf(in.errors, "config-server demo: %v\n", err)
-		return f, err
-	}
-	if f.listen == "" && f.serve {
-		f.listen = "127.0.0.1:8000"
-	}
-	if f.listen == "" {
-		f.listen = "127.0.0.1:0"
-	}
-	return f, nil
+	flags := command.Flags()
+	flags.BoolVar(&f.serve, "serve", false, "stay up and print how to call every endpoint, instead of the journey")
+	flags.StringVar(&f.listen, "listen", "", "`ADDRESS` of the service (default 127.0.0.1:8000 with --serve, else any free port)")
+	flags.StringVar(&f.standIns, "stand-ins", "", "`ADDRESS` of admin_be and Prometheus as they are played (default any free port)")
+	flags.DurationVar(&f.slow, "slow", 5*time.Second, "`TIME` until the pods of users slow* are Ready")
+	flags.DurationVar(&f.readyLimit, "ready-timeout", 15*time.Second, "`TIME` of POD_READY_TIMEOUT, which the pods of users never* run into")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "show the service's log on standard error")
+	return command
 }
 
-// runDemo starts the service on stand-ins and takes it through the journey, or leaves it running.
-func runDemo(ctx context.Context, in invocation) int {
-	flags, err := parseDemo(in)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return exitOK
-	case err != nil:
-		return exitUsage
-	}
-	if err := playDemo(ctx, in, flags); err != nil {
-		fmt.Fprintf(in.errors, "\nconfig-server demo: %v\n", err)
-		return exitFailed
-	}
-	return exitOK
-}
-
+// playDemo starts the service on stand-ins and takes it through the journey, or leaves it running.
 func playDemo(ctx context.Context, in invocation, flags demoFlags) (err error) {
 	around, err := demo.Start(demo.Options{
 		StandIns: flags.standIns, Slow: flags.slow, ReadyLimit: flags.readyLimit, Drift: flags.serve,
@@ -94,6 +84,9 @@ func playDemo(ctx context.Context, in invocation, flags demoFlags) (err error) {
 	service, err := app.New(app.Options{
 		Config: c, Log: obs.NewLogger(logs, slog.LevelInfo), Build: build(), Cluster: around.Cluster,
 	})
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("start the service: %w; name another address, such as --listen 127.0.0.1:8001", err)
+	}
 	if err != nil {
 		return fmt.Errorf("start the service: %w", err)
 	}

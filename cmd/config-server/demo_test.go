@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -51,7 +52,7 @@ func TestDemoServesUntilItIsToldToEnd(t *testing.T) {
 	var failures lockedBuffer
 	ended := make(chan int, 1)
 	go func() {
-		code := run(ctx, invocation{args: []string{"demo", "-serve", "-listen", "127.0.0.1:0"}, out: out, errors: &failures})
+		code := run(ctx, invocation{args: []string{"demo", "--serve", "--listen", "127.0.0.1:0"}, out: out, errors: &failures})
 		_ = out.Close()
 		ended <- code
 	}()
@@ -75,15 +76,21 @@ func TestDemoServesUntilItIsToldToEnd(t *testing.T) {
 }
 
 func TestDemoRefusesACommandLineThatItDoesNotKnow(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
 	for _, test := range []struct {
 		args []string
 		code int
 		says string
 	}{
-		{[]string{"demo", "-nonsense"}, exitUsage, "-nonsense"},
+		{[]string{"demo", "--nonsense"}, exitUsage, "--nonsense"},
 		{[]string{"demo", "extra"}, exitUsage, "extra"},
-		{[]string{"demo", "-h"}, exitOK, "-serve"},
-		{[]string{"demo", "-serve", "-listen", "127.0.0.1:99999"}, exitFailed, "127.0.0.1:99999"},
+		{[]string{"demo", "--help"}, exitOK, ""},
+		{[]string{"demo", "--serve", "--listen", taken.Addr().String()}, exitFailed, "name another address, such as --listen "},
+		{[]string{"demo", "--serve", "--listen", "127.0.0.1:99999"}, exitFailed, "127.0.0.1:99999"},
 	} {
 		var out, failures bytes.Buffer
 		code := run(t.Context(), invocation{args: test.args, out: &out, errors: &failures})

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -27,23 +28,48 @@ type invocation struct {
 	errors  io.Writer
 }
 
-type command struct {
-	name    string
-	summary string
-	// flags says that it reads arguments, its own -h among them; the others take none.
-	flags bool
-	run   func(ctx context.Context, in invocation) int
+// getenv is the variable of the environment, "" if it is not set.
+func (in invocation) getenv(name string) string {
+	for _, line := range in.environ {
+		if value, ok := strings.CutPrefix(line, name+"="); ok {
+			return value
+		}
+	}
+	return ""
 }
 
-func commands() []command {
-	return []command{
-		{"serve", "serve the API; configured by the environment alone (the default)", false, serve},
-		{"check", "read the configuration and try each outside part", false, check},
-		{"audit", "compare ledger, homes, table and cluster; change nothing (-o table|json)", true, runAudit},
-		{"reconcile", "mend by hand what was left over (-dry-run: only show it)", true, runReconcile},
-		{"demo", "run the main journey on stand-ins inside this process (-serve: stay up)", true, runDemo},
-		{"version", "print the version", false, printVersion},
+// ending is how a subcommand ends that did not go well. Any other error of a subcommand is a wrong
+// command line.
+type ending struct {
+	code int
+	err  error // nil if what there is to say has been said
+}
+
+// Error is the text of err.
+func (e *ending) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
 	}
+	return e.err.Error()
+}
+
+// Unwrap gives err.
+func (e *ending) Unwrap() error { return e.err }
+
+// failed ends a subcommand with exitFailed and an error; it is nil without one.
+func failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &ending{exitFailed, err}
+}
+
+// found ends a subcommand with exitFailed if it has found something, which it has told already.
+func found(anything bool) error {
+	if !anything {
+		return nil
+	}
+	return &ending{code: exitFailed}
 }
 
 func main() {
@@ -53,44 +79,20 @@ func main() {
 	os.Exit(code)
 }
 
-// run finds the subcommand; without one it is serve.
+// run runs the subcommand that the arguments name and returns its exit code.
 func run(ctx context.Context, in invocation) int {
-	name := "serve"
-	if len(in.args) > 0 {
-		name, in.args = in.args[0], in.args[1:]
-	}
-	switch name {
-	case "help", "-h", "--help":
-		fmt.Fprint(in.out, usage())
+	root := rootCommand(in)
+	root.SetArgs(append([]string{}, in.args...)) // nil would be the arguments of this process
+	command, err := root.ExecuteContextC(ctx)
+	var end *ending
+	switch {
+	case err == nil:
 		return exitOK
-	case "-version", "--version":
-		name = "version"
+	case !errors.As(err, &end):
+		fmt.Fprintf(in.errors, "%s: %v\n%q tells how it is called.\n", command.CommandPath(), err, command.CommandPath()+" --help")
+		return exitUsage
+	case end.err != nil:
+		fmt.Fprintf(in.errors, "%s: %v\n", command.CommandPath(), end.err)
 	}
-	for _, c := range commands() {
-		if c.name != name {
-			continue
-		}
-		if len(in.args) > 0 && !c.flags && (in.args[0] == "-h" || in.args[0] == "--help") {
-			fmt.Fprintf(in.out, "Usage: config-server %s\n\n%s\n", c.name, c.summary)
-			return exitOK
-		}
-		if len(in.args) > 0 && !c.flags {
-			fmt.Fprintf(in.errors, "config-server %s: unexpected argument %q: it takes none\n", c.name, in.args[0])
-			return exitUsage
-		}
-		return c.run(ctx, in)
-	}
-	fmt.Fprintf(in.errors, "config-server: unknown subcommand %q\n\n%s", name, usage())
-	return exitUsage
-}
-
-func usage() string {
-	var b strings.Builder
-	b.WriteString("Usage: config-server [SUBCOMMAND] [flags]\n\nSubcommands:\n")
-	for _, c := range commands() {
-		fmt.Fprintf(&b, "  %-10s %s\n", c.name, c.summary)
-	}
-	b.WriteString("\nExit codes: 0 all well, 1 it failed or found something, 2 wrong command line or configuration.\n" +
-		"The configuration is the environment; README.md lists its variables.\n")
-	return b.String()
+	return end.code
 }

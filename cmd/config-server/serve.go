@@ -8,16 +8,30 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"config-server/internal/app"
 	"config-server/internal/config"
 	"config-server/internal/obs"
 )
 
+func serveCommand(in invocation) *cobra.Command {
+	return &cobra.Command{
+		Use:   "serve",
+		Short: "Serve the API (the default)",
+		Long: `Serve the API until a signal ends it. The configuration is the environment alone; README.md lists its
+variables. The log goes to standard error, one JSON object a line.`,
+		Example: "  config-server serve\n  LISTEN_ADDR=127.0.0.1:8001 LOG_LEVEL=debug config-server serve",
+		Args:    noArguments,
+		RunE:    func(command *cobra.Command, _ []string) error { return serve(command.Context(), in) },
+	}
+}
+
 // serve runs the service until a signal ends it.
-func serve(ctx context.Context, in invocation) int {
-	c, ok := loadConfig(in)
-	if !ok {
-		return exitUsage
+func serve(ctx context.Context, in invocation) error {
+	c, err := loadConfig(in)
+	if err != nil {
+		return err
 	}
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(c.LogLevel)) // Load has checked it
@@ -27,15 +41,14 @@ func serve(ctx context.Context, in invocation) int {
 
 	service, err := app.New(app.Options{Config: c, Log: log, Build: build()})
 	if err != nil {
-		fmt.Fprintf(in.errors, "config-server: cannot start: %v\n", err)
-		return exitFailed
+		return failed(fmt.Errorf("cannot start: %w", err))
 	}
 	if err := service.Run(ctx); err != nil {
 		log.Error("ended badly", "error", err)
-		return exitFailed
+		return &ending{code: exitFailed}
 	}
 	log.Info("ended")
-	return exitOK
+	return nil
 }
 
 // gcPercent is how much of the live heap may be garbage before it is collected. Memory is what the
@@ -49,12 +62,12 @@ func keepHeapSmall(environ []string) {
 	}
 }
 
-// loadConfig reads the configuration and prints all of its faults.
-func loadConfig(in invocation) (config.Config, bool) {
+// loadConfig reads the configuration. The error has all of its faults and ends a subcommand with
+// exitUsage.
+func loadConfig(in invocation) (config.Config, error) {
 	c, err := config.Load(in.environ)
 	if err != nil {
-		fmt.Fprintf(in.errors, "config-server: the configuration is wrong:\n%v\n", err)
-		return c, false
+		return c, &ending{exitUsage, fmt.Errorf("the configuration is wrong:\n%w", err)}
 	}
-	return c, true
+	return c, nil
 }

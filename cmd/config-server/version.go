@@ -1,10 +1,10 @@
 package main
 
 import (
-	"context"
-	"fmt"
 	"runtime"
 	"runtime/debug"
+
+	"github.com/spf13/cobra"
 
 	"config-server/internal/obs"
 )
@@ -25,8 +25,29 @@ func build() obs.Build {
 	return b
 }
 
-func printVersion(_ context.Context, in invocation) int {
-	b := build()
-	fmt.Fprintf(in.out, "config-server %s %s\n", b.Version, b.Go)
-	return exitOK
+// versionReport is what version prints with -o json.
+type versionReport struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision"`
+	Go       string `json:"go"`
+}
+
+func versionCommand(in invocation) *cobra.Command {
+	command := &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version",
+		Example: "  config-server version\n  config-server version -o json",
+		Args:    noArguments,
+	}
+	form := formFlag(command)
+	command.RunE = func(*cobra.Command, []string) error {
+		b := build()
+		if *form == formJSON {
+			return failed(printJSON(in.out, versionReport{b.Version, b.Revision, b.Go}))
+		}
+		table := newLines("VERSION", "REVISION", "GO")
+		table.add(b.Version, or(b.Revision), b.Go)
+		return failed(table.print(in.out))
+	}
+	return command
 }

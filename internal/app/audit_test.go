@@ -62,7 +62,7 @@ func TestAuditFindsWhatIsWrongChangesNothingAndItsCommandsMend(t *testing.T) {
 	world.Call(t, service.URL, "DELETE", "/accounts/users/left", "", 200)
 
 	before := farmState(t, w)
-	code, out, errs := byHand(t, w, env, "audit", "-o", "json", "-url", service.URL)
+	code, out, errs := byHand(t, w, env, "audit", "-o", "json", "--url", service.URL)
 	wantSame(t, before, farmState(t, w))
 	found := reported(t, out)
 	leePort := leeJupyter.Spec.Ports[0].NodePort
@@ -148,8 +148,8 @@ func TestAuditAndReconcileRefuseWrongCommandLines(t *testing.T) {
 	testkit.Need(t, "service process", "golang", "go")
 	w := &world.World{Env: map[string]string{"NAS_SSH_HOST": "nas"}}
 	for _, args := range [][]string{
-		{"audit", "-o", "xml"}, {"audit", "more"}, {"audit", "-dry-run"}, {"audit"},
-		{"reconcile", "-o", ""}, {"reconcile", "now"}, {"reconcile", "-nonsense"}, {"reconcile"},
+		{"audit", "-o", "xml"}, {"audit", "more"}, {"audit", "--dry-run"}, {"audit"},
+		{"reconcile", "-o", ""}, {"reconcile", "now"}, {"reconcile", "--nonsense"}, {"reconcile"},
 	} {
 		if code, _, errs := byHand(t, w, map[string]string{"STATE_DIR": t.TempDir()}, args...); code != 2 || errs == "" {
 			t.Errorf("%v: exit %d, %q", args, code, errs)

@@ -35,6 +35,7 @@ var mustNotKnow = map[string][]string{
 	"internal/audit":      {"net/http", "k8s.io/", database, "golang.org/x/crypto/ssh", "config-server/internal/ledger"},
 	"internal/obs":        {"k8s.io/", database, "golang.org/x/crypto/ssh"},
 	"internal/demo":       {"config-server/internal/app"},
+	"internal/client":     {"k8s.io/", database, "golang.org/x/crypto/ssh", "config-server/internal/"},
 }
 
 // below lists which of our packages a package may import beside farm and saga. Who is not in it is

@@ -155,7 +155,7 @@ func (a *App) mayRecover(ctx context.Context, stopped bool) error {
 			return err
 		}
 	}
-	return fmt.Errorf("%w (%s): with LEDGER_LOCK=local run it where the service runs, or stop every instance and say -service-stopped",
+	return fmt.Errorf("%w (%s): with LEDGER_LOCK=local run it where the service runs, or stop every instance and say --service-stopped",
 		ErrServiceUnseen, a.config.StateDir)
 }
 

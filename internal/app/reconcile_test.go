@@ -58,7 +58,7 @@ func TestReconcileByHand(t *testing.T) {
 			left(t, w, kim)
 
 			before := farmState(t, w)
-			code, out, errs := byHand(t, w, env, "reconcile", "-dry-run", "-o", "json")
+			code, out, errs := byHand(t, w, env, "reconcile", "--dry-run", "-o", "json")
 			wantSame(t, before, farmState(t, w))
 			want := []string{"would-fix missing-row", "would-fix stale-row", "would-fix task"}
 			if got := actions(t, out); code != 1 || !slices.Equal(got, want) {
@@ -69,10 +69,10 @@ func TestReconcileByHand(t *testing.T) {
 			if lock == "local" {
 				code, _, errs := byHand(t, w, env, args...)
 				wantSame(t, before, farmState(t, w))
-				if code != 1 || !strings.Contains(errs, "-service-stopped") {
+				if code != 1 || !strings.Contains(errs, "--service-stopped") {
 					t.Errorf("without a service in sight: exit %d, %s", code, errs)
 				}
-				args = append(args, "-service-stopped")
+				args = append(args, "--service-stopped")
 			}
 			code, out, errs = byHand(t, w, env, args...)
 			want = []string{"done missing-row", "done stale-row", "done task"}
@@ -136,7 +136,7 @@ func TestReconcileByHandSaysThatAnotherIsAtIt(t *testing.T) {
 	if err != nil || !free {
 		t.Fatalf("take the lease: %v, %v", free, err)
 	}
-	code, out, errs := byHand(t, w, env, "reconcile", "-service-stopped", "-o", "json")
+	code, out, errs := byHand(t, w, env, "reconcile", "--service-stopped", "-o", "json")
 	// Recovery needs no lease, because each record is claimed.
 	if got := actions(t, out); code != 1 || !strings.Contains(errs, "another instance is reconciling") || !slices.Equal(got, []string{"done task"}) {
 		t.Errorf("exit %d, %v, %s", code, got, errs)
@@ -145,7 +145,7 @@ func TestReconcileByHandSaysThatAnotherIsAtIt(t *testing.T) {
 		t.Errorf("rows were changed without the lease: %v", w.Rows(t))
 	}
 	lease.Unlock()
-	if code, out, errs := byHand(t, w, env, "reconcile", "-service-stopped", "-o", "json"); code != 1 || len(actions(t, out)) != 2 {
+	if code, out, errs := byHand(t, w, env, "reconcile", "--service-stopped", "-o", "json"); code != 1 || len(actions(t, out)) != 2 {
 		t.Errorf("with the lease: exit %d\n%s%s", code, out, errs)
 	}
 }

@@ -199,7 +199,7 @@ func TestSecretsStayInside(t *testing.T) {
 		caller.send(t, "POST", "/create-pod", `{"username":"kim"}`)
 		caller.send(t, "DELETE", "/accounts/users/"+user, "")
 		caller.send(t, "GET", "/readyz", "")
-		for _, words := range [][]string{{"check"}, {"audit"}, {"reconcile", "-dry-run", "-v"}} {
+		for _, words := range [][]string{{"check"}, {"audit"}, {"reconcile", "--dry-run", "-v"}} {
 			_, out, errs := byHand(t, w, env, words...)
 			checkSilent(t, part.name+" away: "+words[0], out+errs, hidden)
 		}

@@ -64,6 +64,6 @@ func (s *Surroundings) Guide(out io.Writer, url string) {
 		"*port*    has an additional port 6006",
 	)
 	fmt.Fprintf(out, "\nState is kept while this runs: %s has passwd in etc and the homes of the NAS in homes.\n", s.dir)
-	fmt.Fprintf(out, "The service's log: %s (-v shows it here).\n", s.LogPath())
+	fmt.Fprintf(out, "The service's log: %s (--verbose shows it here).\n", s.LogPath())
 	fmt.Fprintln(out, "Ctrl-C ends it and removes the folder.")
 }

@@ -146,13 +146,13 @@ func (s *scale) reconcile(t *testing.T) {
 	for range s.runs {
 		kube.Take()
 		state := t.TempDir()
-		command := exec.CommandContext(t.Context(), binary, "reconcile", "-dry-run")
+		command := exec.CommandContext(t.Context(), binary, "reconcile", "--dry-run")
 		command.Env = append(s.world.Environ(), "PATH="+os.Getenv("PATH"), "HOME="+state, "STATE_DIR="+filepath.Join(state, "state"),
 			"BASE_ETC_DIR="+s.shares[s.users], "KUBECONFIG="+path)
 		begin := time.Now()
 		out, err := command.CombinedOutput()
 		if err != nil {
-			t.Fatalf("reconcile -dry-run: %v\n%s", err, out)
+			t.Fatalf("reconcile --dry-run: %v\n%s", err, out)
 		}
 		times = append(times, time.Since(begin))
 		calls := withoutWatches(kube.Take())
