@@ -103,7 +103,7 @@ func (a *App) build(opts Options) (*parts, error) {
 	p.workspaces = workspaces.New(workspaces.Options{
 		Cluster: p.cluster, UserConfigs: p.userConfig, Load: p.load, Ports: ports,
 		Accounts: p.ledger, Images: savedImages{store, p.cluster}, Kerberos: keytabs, Locks: p.locks,
-		Operations: records, Observer: observe, Log: a.log,
+		Operations: records, Observer: observe, Progress: p.progress, RequestID: obs.RequestID, Log: a.log,
 		Settings: podSettings(c), Instance: a.instance, DeadAfter: a.deadAfter(),
 		ReadyLimit: c.Pods.Ready.Duration(), GoneLimit: c.Pods.Gone.Duration(), SaveLimit: c.Images.SaveTimeout.Duration(),
 		Budget: c.Drain.PodBudget.Duration(), UndoLimit: c.Drain.UndoReserve.Duration(),

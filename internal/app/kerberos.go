@@ -65,7 +65,7 @@ func (a *App) openKerberos(p *parts) (keytabs, error) {
 // tasks are what each pass of the reconciler mends first.
 func (p *parts) tasks() []reconciler.Task {
 	tasks := []reconciler.Task{
-		{Name: "accounts", Run: p.recoverAccounts}, {Name: "workspaces", Run: p.recoverWorkspaces}, {Name: "progress", Run: p.purgeProgress},
+		{Name: "accounts", Run: p.recoverAccounts}, {Name: "workspaces", Run: p.recoverWorkspaces}, {Name: "progress", Run: p.tidyProgress},
 	}
 	if p.realm != nil {
 		tasks = append(tasks, reconciler.Task{Name: "keytabs", Run: p.workspaces.RemoveLeftKeytabs})

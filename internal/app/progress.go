@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"config-server/internal/database"
@@ -31,7 +32,9 @@ func (a *App) openProgress(db *database.DB) *progress.Store {
 	return store
 }
 
-// purgeProgress removes what nobody will ask for any more.
-func (p *parts) purgeProgress(ctx context.Context) ([]string, error) {
-	return nil, p.progress.Purge(ctx, progressKept, progressMost)
+// tidyProgress ends what was told of operations that were cut off, one line each, and removes what
+// nobody will ask for any more.
+func (p *parts) tidyProgress(ctx context.Context) ([]string, error) {
+	lines, err := p.workspaces.CloseCutOff(ctx)
+	return lines, errors.Join(err, p.progress.Purge(ctx, progressKept, progressMost))
 }

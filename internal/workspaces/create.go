@@ -29,9 +29,13 @@ func (s *Service) Create(ctx context.Context, username string) (Created, error) 
 		return Created{}, err
 	}
 	defer s.finish(launch.operation.ID)
-	if err := saga.Run(ctx, s.sagaOptions("create-pod"), launch.createSteps(lock)); err != nil {
-		return Created{}, createFailed(launch.pod, err)
+	told := s.tell(ctx, launch.operation, launch.words, launch.refresh)
+	if err := saga.Run(ctx, told.observed("create-pod"), launch.createSteps(lock)); err != nil {
+		answer := createFailed(launch.pod, err)
+		told.failed("create-pod", err, answer)
+		return Created{}, answer
 	}
+	told.ready(fmt.Sprintf("the workspace stands on %s", launch.node))
 	return Created{Node: launch.node, Pod: launch.pod, Ports: launch.ports, Warnings: launch.warnings}, nil
 }
 

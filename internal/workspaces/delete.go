@@ -12,6 +12,9 @@ import (
 	"config-server/internal/saga"
 )
 
+// stepRemoveKeytab takes the keytab from the node of a workspace that is gone.
+const stepRemoveKeytab = "REMOVE_KEYTAB"
+
 // removal is the taking down of one workspace: what delete, the end of a migration and recovery
 // share. Every step can be repeated.
 type removal struct {
@@ -144,7 +147,7 @@ func (s *Service) Delete(ctx context.Context, podName string) (Deleted, error) {
 	}}}
 	steps = append(steps, run.steps()...)
 	steps = append(steps,
-		saga.Step{Name: "REMOVE_KEYTAB", Do: func(ctx context.Context) error {
+		saga.Step{Name: stepRemoveKeytab, Do: func(ctx context.Context) error {
 			warning, err := s.removeKeytab(ctx, found.Node, user, pod)
 			warnings = append(warnings, warning...)
 			keytabStays = err != nil
@@ -157,9 +160,13 @@ func (s *Service) Delete(ctx context.Context, podName string) (Deleted, error) {
 			warnings = append(warnings, s.endRecord(ctx, operation)...)
 			return nil
 		}})
-	if err := saga.Run(ctx, s.sagaOptions("delete-pod"), steps); err != nil {
-		return Deleted{}, run.failed(err)
+	told := s.tell(ctx, operation, run.words, nil)
+	if err := saga.Run(ctx, told.observed("delete-pod"), steps); err != nil {
+		answer := run.failed(err)
+		told.failed("delete-pod", err, answer)
+		return Deleted{}, answer
 	}
+	told.ready("the workspace is gone")
 	return Deleted{
 		Pod: pod, AlreadyAbsent: !run.progress[farm.KeyPodDeleteRequested], Progress: maps.Clone(run.progress), Warnings: warnings,
 	}, nil

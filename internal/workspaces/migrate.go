@@ -10,6 +10,9 @@ import (
 	"config-server/internal/saga"
 )
 
+// stepSaveImage has the old workspace save itself.
+const stepSaveImage = "SAVE_IMAGE"
+
 // The texts of failed migrations, as callers know them.
 const (
 	textNoPod         = "no running pod"
@@ -165,7 +168,7 @@ func (s *Service) move(ctx context.Context, lock farm.Lock, user farm.UserName, 
 	account, image, rest := build[0], build[1], build[2:]
 	steps := []saga.Step{{Name: string(farm.StepFetchUserConfig), Do: launch.fetchConfig}, account}
 	steps = append(steps, rest[0], rest[1]) // record and ports, so that a full farm is told before anything is saved
-	steps = append(steps, saga.Step{Name: "SAVE_IMAGE", Do: func(ctx context.Context) error {
+	steps = append(steps, saga.Step{Name: stepSaveImage, Do: func(ctx context.Context) error {
 		return s.save(ctx, choice.old)
 	}}, saga.Step{Name: image.Name, Do: func(ctx context.Context) error {
 		err := image.Do(ctx)
@@ -182,10 +185,19 @@ func (s *Service) move(ctx context.Context, lock farm.Lock, user farm.UserName, 
 		Name: "TOUCH_OLD_POD", Undos: []saga.Undo{{Run: launch.undoTouch}},
 		Do: func(ctx context.Context) error { return launch.touch(ctx, lock) },
 	})
-	if err := saga.Run(ctx, s.sagaOptions("migrate"), steps); err != nil {
-		return Migrated{}, migrateFailed(err)
+	told := s.tell(ctx, launch.operation, launch.words, launch.refresh)
+	if err := saga.Run(ctx, told.observed("migrate"), steps); err != nil {
+		answer := migrateFailed(err)
+		told.failed("migrate", err, answer)
+		return Migrated{}, answer
 	}
-	warnings := append(launch.warnings, s.leaveOld(ctx, launch.operation, choice.old)...)
+	left := s.leaveOld(ctx, told, launch.operation, choice.old)
+	warnings := append(launch.warnings, left...)
+	message := fmt.Sprintf("the workspace has moved from %s to %s", choice.old.Node, launch.node)
+	if len(left) > 0 {
+		message += "; something of the old one is left and is tried again"
+	}
+	told.ready(message)
 	return Migrated{
 		Status: StatusMigrated, From: choice.old.Node, To: launch.node, NewPod: launch.pod, Ports: launch.ports, Warnings: warnings,
 	}, nil
@@ -230,11 +242,12 @@ func (s *Service) save(ctx context.Context, old farm.Pod) error {
 
 // leaveOld takes down the old workspace after a successful migration. It runs whether the caller
 // waits or not, and its failures are warnings: the new workspace stands. What stays is left to recovery.
-func (s *Service) leaveOld(ctx context.Context, operation farm.Operation, old farm.Pod) []string {
+func (s *Service) leaveOld(ctx context.Context, told *told, operation farm.Operation, old farm.Pod) []string {
 	ctx, cancel := s.detach(ctx)
 	defer cancel()
 	run := s.newRemoval(operation.User, old.Name, old, true)
-	if err := saga.Run(ctx, s.sagaOptions("migrate-old-pod"), run.steps()); err != nil {
+	told.words = run.words
+	if err := saga.Run(ctx, told.observed("migrate-old-pod"), run.steps()); err != nil {
 		s.Log.WarnContext(ctx, "old workspace is left to recovery", "user", operation.User, "pod", old.Name, "error", err)
 		return []string{fmt.Sprintf("the old workspace %s could not be removed and is left to recovery: %v", old.Name, err)}
 	}

@@ -205,14 +205,20 @@ func (s *Service) recoverHeld(ctx context.Context, id string) (string, error) {
 			pod, outcome = record.OldPod, OutcomeFinished
 		}
 	}
-	if err := s.takeDown(ctx, record, pod); err != nil {
+	told := s.resume(ctx, record)
+	err = s.takeDown(ctx, told, record, pod)
+	if err == nil {
+		err = s.Operations.End(ctx, record.ID)
+	}
+	told.recovered(outcome, err)
+	if err != nil {
 		return "", err
 	}
-	return outcome, s.Operations.End(ctx, record.ID)
+	return outcome, nil
 }
 
 // takeDown removes what there is of one workspace.
-func (s *Service) takeDown(ctx context.Context, record farm.Operation, pod farm.PodName) error {
+func (s *Service) takeDown(ctx context.Context, told *told, record farm.Operation, pod farm.PodName) error {
 	found, present, err := s.Cluster.Pod(ctx, pod)
 	if err != nil {
 		return err
@@ -221,7 +227,7 @@ func (s *Service) takeDown(ctx context.Context, record farm.Operation, pod farm.
 		return fmt.Errorf("pod %s is not the workspace of %s that the record names", pod, record.User)
 	}
 	run := s.newRemoval(record.User, pod, found, present)
-	if err := saga.Run(ctx, s.sagaOptions("recover"), run.steps()); err != nil {
+	if err := saga.Run(ctx, told.observed("recover"), run.steps()); err != nil {
 		return err
 	}
 	node := found.Node

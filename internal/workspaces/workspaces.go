@@ -123,7 +123,7 @@ type Operations interface {
 	List(ctx context.Context) ([]farm.Operation, error)
 }
 
-// Options of the use cases. Every part is required but Observer.
+// Options of the use cases. Every part is required but Observer, Progress and RequestID.
 type Options struct {
 	Cluster     Cluster
 	UserConfigs UserConfigs
@@ -135,7 +135,10 @@ type Options struct {
 	Locks       Locks
 	Operations  Operations
 	Observer    saga.Observer
-	Log         *slog.Logger
+	Progress    Progress
+	// RequestID is the id of the request that a context belongs to.
+	RequestID func(context.Context) string
+	Log       *slog.Logger
 
 	Settings podspec.Settings
 	// Instance names this process in operation records; it holds the lock InstanceLock(Instance).
@@ -163,6 +166,9 @@ type Service struct {
 
 // New returns the use cases over their parts.
 func New(opts Options) *Service {
+	if opts.Progress == nil {
+		opts.Progress = untold{}
+	}
 	return &Service{Options: opts, running: map[string]bool{}}
 }
 
