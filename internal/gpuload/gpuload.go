@@ -81,7 +81,18 @@ func (s *Scorer) Scores(ctx context.Context, nodes []farm.NodeName) (map[farm.No
 	if err != nil {
 		return nil, fmt.Errorf("query GPU load of %d nodes: %w", len(nodes), err)
 	}
-	return score(samples), nil
+	return only(score(samples), nodes), nil
+}
+
+// only leaves out hosts that nobody asked for: a query for many nodes names none.
+func only(scores map[farm.NodeName]float64, nodes []farm.NodeName) map[farm.NodeName]float64 {
+	asked := make(map[farm.NodeName]float64, len(nodes))
+	for _, name := range nodes {
+		if value, known := scores[name]; known {
+			asked[name] = value
+		}
+	}
+	return asked
 }
 
 // Check tries whether Prometheus answers a query.

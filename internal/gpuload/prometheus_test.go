@@ -1,8 +1,10 @@
 package gpuload_test
 
 import (
+	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -43,6 +45,15 @@ func TestScoresOfARealPrometheus(t *testing.T) {
 	}
 	if node, ok := gpuload.Choose(order, got); node != "farm6" || !ok {
 		t.Errorf("chose %q", node)
+	}
+
+	// A query for many nodes names none of them; hosts that nobody asked for, farmx9 here, stay out.
+	many := slices.Clone(order)
+	for i := range 1000 {
+		many = append(many, farm.NodeName(fmt.Sprintf("node%04d", i)))
+	}
+	if got, err := scorer.Scores(t.Context(), many); err != nil || !maps.EqualFunc(got, want, near) {
+		t.Errorf("scores among %d nodes: %v, %v, want %v", len(many), got, err, want)
 	}
 }
 

@@ -206,7 +206,7 @@ func (b *bench) createUsersOf(t *testing.T, users int) {
 		rates = append(rates, result.Rate(http.StatusCreated))
 	}
 	profile()
-	t.Log(c.steps(t, "create-user"))
+	t.Log(c.stepTimes(t, "create-user").since(nil))
 	ratio := load.Median(ratios)
 	b.add(t, load.Row{
 		Measure: fmt.Sprintf("PUT user, 8 clients, ledger of %d users", users), Target: "at most 2 x its floor", Met: ratio <= 2, Runs: ratios, Unit: "x", Original: "8.6/s, p50 0.9 s",

@@ -53,7 +53,7 @@ func (b *bench) createOne(t *testing.T) {
 		ratios = append(ratios, milliseconds(load.Median(service))/milliseconds(load.Median(bare)))
 	}
 	profile()
-	t.Log(c.steps(t, "create-pod"))
+	t.Log(c.stepTimes(t, "create-pod").since(nil))
 	ratio, median := load.Median(ratios), load.Median(times)
 	b.add(t, load.Row{
 		Measure: "create-pod, pod Ready at once", Target: "at most 1.5 x its floor", Met: ratio <= 1.5, Runs: ratios, Unit: "x",

@@ -33,9 +33,10 @@ func (b *bench) profile(t *testing.T, s *testkit.ServiceProcess, name string) (e
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		// One after the other, until the measure ends; what the last one has by then is lost.
+		// One short one after the other, until the measure ends; what the last one has by then is lost.
+		// go tool pprof adds the files up.
 		for i := 0; ctx.Err() == nil; i++ {
-			fetch(ctx, t, base+"profile?seconds=10", filepath.Join(folder, name+"-cpu.pb.gz"))
+			fetch(ctx, t, base+"profile?seconds=2", filepath.Join(folder, fmt.Sprintf("%s-cpu-%03d.pb.gz", name, i)))
 		}
 	}()
 	return func() {
@@ -72,29 +73,41 @@ func fetch(ctx context.Context, t *testing.T, url, path string) {
 	}
 }
 
-// steps tells how long each step of a use case took on average, as the service's own metrics have it.
-func (c *client) steps(t *testing.T, useCase string) string {
+// stepTimes is what the service's own metrics say of a use case's steps that went well: of each, the
+// seconds of all and their number.
+type stepTimes map[string]struct{ seconds, count float64 }
+
+func (c *client) stepTimes(t *testing.T, useCase string) stepTimes {
 	t.Helper()
 	status, body, err := c.send(t.Context(), http.MethodGet, "/metrics", "")
 	if status != http.StatusOK {
 		t.Fatalf("GET /metrics: %d %v", status, err)
 	}
 	series := regexp.MustCompile(`(?m)^config_server_step_duration_seconds_(sum|count)\{result="ok",step="([^"]+)",use_case="` + useCase + `"\} (\S+)$`)
-	sums, counts := map[string]float64{}, map[string]float64{}
+	times := stepTimes{}
 	for _, found := range series.FindAllStringSubmatch(string(body), -1) {
 		value, err := strconv.ParseFloat(found[3], 64)
 		if err != nil {
 			t.Fatal(err)
 		}
+		step := times[found[2]]
 		if found[1] == "sum" {
-			sums[found[2]] = value
+			step.seconds = value
 		} else {
-			counts[found[2]] = value
+			step.count = value
+		}
+		times[found[2]] = step
+	}
+	return times
+}
+
+// since tells how long each step took on average since an earlier look.
+func (now stepTimes) since(earlier stepTimes) string {
+	var lines []string
+	for _, step := range slices.Sorted(maps.Keys(now)) {
+		if count := now[step].count - earlier[step].count; count > 0 {
+			lines = append(lines, fmt.Sprintf("%s %.2f ms", step, 1000*(now[step].seconds-earlier[step].seconds)/count))
 		}
 	}
-	var lines []string
-	for _, step := range slices.Sorted(maps.Keys(sums)) {
-		lines = append(lines, fmt.Sprintf("%s %.2f ms", step, 1000*sums[step]/counts[step]))
-	}
-	return useCase + ": " + strings.Join(lines, ", ")
+	return strings.Join(lines, ", ")
 }

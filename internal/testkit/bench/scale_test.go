@@ -70,6 +70,7 @@ func (s *scale) createTime(t *testing.T, user string) time.Duration {
 	t.Helper()
 	const creates = 15
 	var times []time.Duration
+	earlier := s.client.stepTimes(t, "create-pod")
 	for range s.runs * creates {
 		begin := time.Now()
 		status, made, err := s.client.create(t.Context(), user)
@@ -81,6 +82,7 @@ func (s *scale) createTime(t *testing.T, user string) time.Duration {
 			t.Fatalf("delete-pod: %d %v", status, err)
 		}
 	}
+	t.Logf("create-pod of %s, mean of %d: %s", user, len(times), s.client.stepTimes(t, "create-pod").since(earlier))
 	return load.Median(times)
 }
 
