@@ -53,15 +53,17 @@ type bench struct {
 	runs  int
 	// shares by their number of users
 	shares map[int]string
+	// profiles has the address of each service's profiles, where it was built to serve them.
+	profiles map[*testkit.ServiceProcess]string
 }
 
 func newBench(t *testing.T, title string) *bench {
-	b := &bench{runs: number(t, "BENCH_RUNS", 5), shares: map[int]string{}}
+	b := &bench{runs: number(t, "BENCH_RUNS", 5), shares: map[int]string{}, profiles: map[*testkit.ServiceProcess]string{}}
 	b.table = &load.Table{
 		Title: title, Machine: load.Machine(),
 		Setting: fmt.Sprintf("%s, %s, medians of %d runs", time.Now().UTC().Format(time.DateOnly), runtime.Version(), b.runs),
 	}
-	b.world = world.New(t, world.Options{Env: map[string]string{"PROFILE_ADDR": freeAddress(t)}})
+	b.world = world.New(t, world.Options{})
 	for _, users := range []int{1000, manyUsers} {
 		b.shares[users] = writeShare(t, users)
 	}
@@ -85,12 +87,13 @@ func number(t testing.TB, name string, otherwise int) int {
 // service starts the binary, without the race detector, over a share with so many users.
 func (b *bench) service(t *testing.T, users int, env map[string]string) (*testkit.ServiceProcess, *client) {
 	t.Helper()
-	full := map[string]string{"BASE_ETC_DIR": b.shares[users]}
+	full := map[string]string{"BASE_ETC_DIR": b.shares[users], "PROFILE_ADDR": freeAddress(t)}
 	for name, value := range env {
 		full[name] = value
 	}
 	s := b.world.NewService(t, build(), full)
 	s.Start(t)
+	b.profiles[s] = full["PROFILE_ADDR"]
 	c := newClient(s.URL)
 	// Connections and watches are made at first use; figures are those of a service that runs.
 	status, _, err := c.send(t.Context(), "GET", "/readyz", "")

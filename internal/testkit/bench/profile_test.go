@@ -28,7 +28,7 @@ func (b *bench) profile(t *testing.T, s *testkit.ServiceProcess, name string) (e
 	if folder == "" {
 		return func() {}
 	}
-	base := "http://" + b.world.Env["PROFILE_ADDR"] + "/debug/pprof/"
+	base := "http://" + b.profiles[s] + "/debug/pprof/"
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -36,7 +36,7 @@ func (b *bench) profile(t *testing.T, s *testkit.ServiceProcess, name string) (e
 		// One short one after the other, until the measure ends; what the last one has by then is lost.
 		// go tool pprof adds the files up.
 		for i := 0; ctx.Err() == nil; i++ {
-			fetch(ctx, t, base+"profile?seconds=2", filepath.Join(folder, fmt.Sprintf("%s-cpu-%03d.pb.gz", name, i)))
+			fetch(ctx, t, base+"profile?seconds=1", filepath.Join(folder, fmt.Sprintf("%s-cpu-%03d.pb.gz", name, i)))
 		}
 	}()
 	return func() {
