@@ -48,6 +48,17 @@ func BenchmarkIndexGroup(b *testing.B) {
 	}
 }
 
+func BenchmarkIndexOneMoreLine(b *testing.B) {
+	files := big(benchUsers)
+	passwd, group := indexPasswd(files["passwd"]), indexGroup(files["group"])
+	morePasswd, moreGroup := passwd.text+"kim:x:50000:50000::/home/kim:/bin/bash\n", group.text+"kim:x:50000:\n"
+	b.ReportAllocs()
+	for b.Loop() {
+		passwd.of(morePasswd)
+		group.of(moreGroup)
+	}
+}
+
 func BenchmarkViewUnchanged(b *testing.B) {
 	l := newLedger(b, share(b, big(benchUsers)))
 	l.racyFor = -1

@@ -200,11 +200,16 @@ func (l *Ledger) read(now state) (*View, error) {
 			view.memo = old.memo
 		}
 	}
-	if view.passwd == nil || view.passwd.text != passwdText {
-		view.passwd = indexPasswd(passwdText)
-	}
-	if view.group == nil || view.group.text != groupText {
-		view.group = indexGroup(groupText)
+	switch {
+	case view.passwd == nil:
+		view.passwd, view.group = indexPasswd(passwdText), indexGroup(groupText)
+	default:
+		if view.passwd.text != passwdText {
+			view.passwd = view.passwd.of(passwdText)
+		}
+		if view.group.text != groupText {
+			view.group = view.group.of(groupText)
+		}
 	}
 	return view, nil
 }

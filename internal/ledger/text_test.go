@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -205,6 +206,37 @@ func FuzzEdit(f *testing.F) {
 		}
 		if len(indexGroup(joined).groups) != len(indexGroup(text).groups) {
 			t.Fatal("joining changed the number of groups")
+		}
+	})
+}
+
+// FuzzGrownIndex checks that an index made from that of a shorter text is the one made from the
+// text alone, and that the shorter one stays as it was.
+func FuzzGrownIndex(f *testing.F) {
+	for _, seed := range [][2]string{
+		{"", "a:x:1:1:::\n"}, {"root:x:0:0:root:/root:/bin/bash\n", "zed:x:20000:20000::/home/zed:/bin/bash\n"},
+		{"zed:x:1:a,b\n", "zed:x:1:c\nal:x:1:zed"}, {"#gone:x:7:8\n", "short:x:9\n\r\n"}, {"no end", ":x:1:\n"}, {"a:x:1:\n", ""},
+	} {
+		f.Add(seed[0], seed[1])
+	}
+	accounts := func(x *passwdIndex) string { return fmt.Sprintf("%#v %v %v", x.users, x.byName, x.odd) }
+	groups := func(x *groupIndex) string {
+		return fmt.Sprintf("%#v %v %v %v %v", x.groups, x.byName, x.byGID, x.odd, x.memberOf())
+	}
+	f.Fuzz(func(t *testing.T, text, more string) {
+		passwd, group := indexPasswd(text), indexGroup(text)
+		wasPasswd, wasGroup := accounts(passwd), groups(group)
+		// Twice from the same index: what one adds must not show in the other.
+		for _, whole := range []string{text + more, text + "other:x:20001:20001::/home/other:/bin/sh\n"} {
+			if got, want := accounts(passwd.of(whole)), accounts(indexPasswd(whole)); got != want {
+				t.Errorf("passwd %q grown to %q:\n got %s\nwant %s", text, whole, got, want)
+			}
+			if got, want := groups(group.of(whole)), groups(indexGroup(whole)); got != want {
+				t.Errorf("group %q grown to %q:\n got %s\nwant %s", text, whole, got, want)
+			}
+		}
+		if accounts(passwd) != wasPasswd || groups(group) != wasGroup {
+			t.Errorf("the index of %q changed when another was made from it", text)
 		}
 	})
 }

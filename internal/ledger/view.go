@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -39,6 +40,11 @@ type groupIndex struct {
 func indexPasswd(text string) *passwdIndex {
 	n := strings.Count(text, "\n") + 1
 	x := &passwdIndex{text: text, users: make([]farm.Account, 0, n), byName: make(map[farm.UserName]int, n)}
+	x.add(text)
+	return x
+}
+
+func (x *passwdIndex) add(text string) {
 	for line := range lines(text) {
 		account, ok := parseAccount(line)
 		if !ok {
@@ -50,7 +56,27 @@ func indexPasswd(text string) *passwdIndex {
 		}
 		x.users = append(x.users, account)
 	}
-	return x
+}
+
+// of is the index of another text. If that only has more lines at its end, as after a new account,
+// the others are not parsed again; x itself stays as it is, for those who still read it.
+func (x *passwdIndex) of(text string) *passwdIndex {
+	more, ok := addedLines(x.text, text)
+	if !ok {
+		return indexPasswd(text)
+	}
+	grown := &passwdIndex{text: text, users: slices.Clip(x.users), byName: maps.Clone(x.byName), odd: slices.Clip(x.odd)}
+	grown.add(more)
+	return grown
+}
+
+// addedLines is what new has behind the lines of old. It is a copy, so that an index which grows line
+// by line does not hold the whole text of each of its states.
+func addedLines(old, new string) (string, bool) {
+	if !strings.HasSuffix(old, "\n") || !strings.HasPrefix(new, old) {
+		return "", false
+	}
+	return strings.Clone(new[len(old):]), true
 }
 
 func indexGroup(text string) *groupIndex {
@@ -59,6 +85,11 @@ func indexGroup(text string) *groupIndex {
 		text: text, groups: make([]farm.Group, 0, n),
 		byName: make(map[farm.GroupName]int, n), byGID: make(map[farm.ID]int, n),
 	}
+	x.add(text)
+	return x
+}
+
+func (x *groupIndex) add(text string) {
 	for line := range lines(text) {
 		group, ok := parseGroup(line)
 		if !ok {
@@ -83,7 +114,20 @@ func indexGroup(text string) *groupIndex {
 		}
 		return of
 	})
-	return x
+}
+
+// of is the index of another text, like passwdIndex.of.
+func (x *groupIndex) of(text string) *groupIndex {
+	more, ok := addedLines(x.text, text)
+	if !ok {
+		return indexGroup(text)
+	}
+	grown := &groupIndex{
+		text: text, groups: slices.Clip(x.groups),
+		byName: maps.Clone(x.byName), byGID: maps.Clone(x.byGID), odd: slices.Clip(x.odd),
+	}
+	grown.add(more)
+	return grown
 }
 
 // Users lists the accounts in file order, those of the base system included.
