@@ -107,13 +107,14 @@ func (a *App) Run(ctx context.Context) error {
 	return errors.Join(err, a.Stop())
 }
 
-// Start begins what runs beside the requests: watches, the instance's lock and recovery.
+// Start begins what runs beside the requests: watches, the instance's lock and recovery, audits.
 func (a *App) Start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	a.background = cancel
 	a.parts.cluster.Start(ctx)
 	a.parts.progress.Start()
 	a.loops.Go(func() { a.live(ctx) })
+	a.loops.Go(func() { a.auditNowAndThen(ctx) })
 }
 
 // Stop ends the service: drain, undo, parts. It is called once. While running work finishes the

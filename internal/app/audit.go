@@ -15,7 +15,8 @@ import (
 )
 
 // Audit reads every part twice and compares them; a finding is what both readings show. It changes
-// nothing on the share, in the database or in the cluster. A part that cannot be read is a finding.
+// nothing on the share, in the database or in the cluster, but for the kept outcome of the last audit,
+// where the service has its tables. A part that cannot be read is a finding.
 // url is where callers reach the service, for the commands in the report. The error says that the
 // parts could not even be built.
 func Audit(ctx context.Context, c config.Config, url string) (_ audit.Report, err error) {
@@ -27,16 +28,34 @@ func Audit(ctx context.Context, c config.Config, url string) (_ audit.Report, er
 	defer func() { err = errors.Join(err, a.cleanups.run(context.WithoutCancel(ctx))) }()
 	a.parts.database.LeaveTables()
 
+	report, err := a.audit(ctx, url)
+	if err == nil {
+		a.keepFindings(ctx, report)
+	}
+	return report, err
+}
+
+// keepFindings shows the service's users what was found by hand. A database that is down or not the
+// service's yet is in the findings themselves.
+func (a *App) keepFindings(ctx context.Context, report audit.Report) {
+	ctx, cancel := context.WithTimeout(ctx, keepLimit)
+	defer cancel()
+	_ = a.parts.findings.Save(ctx, report.Findings)
+}
+
+// audit compares all parts, twice if anything was found. The error is the cause of ctx's end.
+func (a *App) audit(ctx context.Context, url string) (audit.Report, error) {
 	first := audit.Compare(a.collect(ctx, url))
 	if len(first.Findings) == 0 {
-		return first, nil
+		return first, context.Cause(ctx)
 	}
 	select {
 	case <-ctx.Done():
 		return audit.Report{}, context.Cause(ctx)
 	case <-time.After(auditPause):
 	}
-	return audit.Confirm(first, audit.Compare(a.collect(ctx, url))), nil
+	report := audit.Confirm(first, audit.Compare(a.collect(ctx, url)))
+	return report, context.Cause(ctx)
 }
 
 const (
@@ -44,6 +63,8 @@ const (
 	auditPause = time.Second
 	// auditLimit bounds the reading of all parts, which are read at once.
 	auditLimit = 30 * time.Second
+	// keepLimit bounds the keeping of what was found by hand.
+	keepLimit = 3 * time.Second
 )
 
 // collect reads every part, as far as it can be read.
@@ -59,7 +80,7 @@ func (a *App) collect(ctx context.Context, url string) audit.Input {
 	var mu sync.Mutex
 	read := func(part audit.Part, one func() error) {
 		all.Go(func() {
-			if err := one(); err != nil {
+			if err := guarded(one); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
 				in.Unreadable[part] = err
@@ -75,6 +96,17 @@ func (a *App) collect(ctx context.Context, url string) audit.Input {
 	all.Wait()
 	a.collectLedger(ctx, &in)
 	return in
+}
+
+// guarded turns a panic into an error: a driver that stumbles over a broken answer must not end the
+// process, with its requests, because of what runs beside them.
+func guarded(read func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic: %v", v)
+		}
+	}()
+	return read()
 }
 
 func (a *App) collectLedger(ctx context.Context, in *audit.Input) {

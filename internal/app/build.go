@@ -15,6 +15,7 @@ import (
 	"config-server/internal/config"
 	"config-server/internal/database"
 	"config-server/internal/farm"
+	"config-server/internal/findings"
 	"config-server/internal/gpuload"
 	"config-server/internal/httpapi"
 	"config-server/internal/images"
@@ -49,6 +50,7 @@ type parts struct {
 	progress   *progress.Store
 	workspaces *workspaces.Service
 	reconciler *reconciler.Reconciler
+	findings   *findings.Store
 	handler    http.Handler
 }
 
@@ -99,6 +101,8 @@ func (a *App) build(opts Options) (*parts, error) {
 	})
 	ports := nodeports.New(p.database, nodeports.Options{Min: c.NodePorts.Min, Max: c.NodePorts.Max})
 	p.metrics.NodePorts(portBands(c), func(ctx context.Context) ([]int, error) { return usedPorts(ctx, ports, p.cluster) })
+	p.findings = findings.New(p.database)
+	p.metrics.Audit(auditKinds(), p.countFindings)
 	records := operations.New(p.database, a.instance)
 	p.workspaces = workspaces.New(workspaces.Options{
 		Cluster: p.cluster, UserConfigs: p.userConfig, Load: p.load, Ports: ports,
@@ -114,7 +118,7 @@ func (a *App) build(opts Options) (*parts, error) {
 		Grace: c.Reconciler.Grace.Duration(), Now: time.Now, Log: a.log,
 	})
 	p.handler = httpapi.New(httpapi.Options{
-		Workspaces: p.workspaces, Accounts: p.accounts, Progress: progress.NewView(p.progress), Ending: a.ending, Log: a.log, Metrics: p.metrics, APIToken: c.APIToken,
+		Workspaces: p.workspaces, Accounts: p.accounts, Progress: progress.NewView(p.progress), Overview: a.overview(p, ports), Ending: a.ending, Log: a.log, Metrics: p.metrics, APIToken: c.APIToken,
 		Ready: []httpapi.Check{
 			{Name: "share", Run: p.ledger.CheckWritable},
 			{Name: "database", Run: p.database.Ping},

@@ -93,6 +93,9 @@ func farmState(t *testing.T, w *world.World) map[string]string {
 		if err := tables.Scan(&name); err != nil {
 			t.Fatal(err)
 		}
+		if name == "config_server_audit" {
+			continue // what is seen there is the outcome of a look
+		}
 		if err := w.MariaDB.Open(t, w.Database).QueryRowContext(t.Context(), "CHECKSUM TABLE "+name+" EXTENDED").Scan(&ignored, &sum); err != nil {
 			t.Fatal(err)
 		}

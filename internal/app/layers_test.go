@@ -33,6 +33,8 @@ var mustNotKnow = map[string][]string{
 	"internal/images":     {"k8s.io/", database},
 	"internal/reconciler": {"net/http", "k8s.io/", database},
 	"internal/audit":      {"net/http", "k8s.io/", database, "golang.org/x/crypto/ssh", "config-server/internal/ledger"},
+	"internal/overview":   {"net/http", "k8s.io/", database, "golang.org/x/crypto/ssh"},
+	"internal/findings":   {"net/http", "k8s.io/", "golang.org/x/crypto/ssh"},
 	"internal/obs":        {"k8s.io/", database, "golang.org/x/crypto/ssh"},
 	"internal/demo":       {"config-server/internal/app"},
 	"internal/client":     {"k8s.io/", database, "golang.org/x/crypto/ssh", "config-server/internal/"},
@@ -41,9 +43,11 @@ var mustNotKnow = map[string][]string{
 // below lists which of our packages a package may import beside farm and saga. Who is not in it is
 // an adapter or lower and imports none.
 var below = map[string][]string{
-	"internal/httpapi":    {"internal/workspaces", "internal/accounts", "internal/obs", "api"},
+	"internal/httpapi":    {"internal/workspaces", "internal/accounts", "internal/overview", "internal/audit", "internal/obs", "api"},
 	"internal/workspaces": {"internal/podspec"},
 	"internal/accounts":   {"internal/ledger"},
+	"internal/overview":   {"internal/audit"},
+	"internal/findings":   {"internal/audit", "internal/database"},
 	"internal/database":   {"migrations"},
 	"internal/nodeports":  {"internal/database"},
 	"internal/operations": {"internal/database"},

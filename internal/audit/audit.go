@@ -100,6 +100,15 @@ type Report struct {
 	Checked  Checked   `json:"checked"`
 }
 
+// Outcome is what is kept of the last audit.
+type Outcome struct {
+	// CheckedAt is when the findings were found; the zero time = no audit has come to its end yet.
+	CheckedAt time.Time
+	Findings  []Finding
+	// Error says why the latest audit did not come to its end; empty = it did.
+	Error string
+}
+
 // Compare lists what does not fit together, ordered by kind, object and detail.
 func Compare(in Input) Report {
 	c := newComparison(in)

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -408,4 +409,44 @@ func TestWaitersLeaveNothingBehind(t *testing.T) {
 	if len(w.byPod) != 0 {
 		t.Errorf("left: %v", w.byPod)
 	}
+}
+
+func TestKnownPods(t *testing.T) {
+	t.Parallel()
+	pod := guestPod(ready, func(p *corev1.Pod) {
+		p.Spec.Volumes = []corev1.Volume{{Name: "nvidia0"}, {Name: "nvidia1"}, {Name: "nvidiauvm"}}
+	})
+	foreign := guestPod(func(p *corev1.Pod) { p.Name, p.UID, p.Labels = "ailab-tool", "uid-3", nil })
+	want := []farm.Pod{{
+		Name: "ailab-kim-01020304", UID: "uid-1", User: "kim", Node: "farm6", Guest: true, Phase: "Running", Ready: true, GPUs: 2,
+	}}
+	t.Run("from the watch, without a call", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			c, client := started(t, pod)
+			client.ClearActions()
+			got, err := c.KnownPods(t.Context())
+			if diff := cmp.Diff(want, got); diff != "" || err != nil {
+				t.Errorf("%v (-want +got):\n%s", err, diff)
+			}
+			if actions := client.Actions(); len(actions) != 0 {
+				t.Errorf("calls: %v", actions)
+			}
+		})
+	})
+	t.Run("from the API server before the watch", func(t *testing.T) {
+		t.Parallel()
+		want := slices.Clone(want)
+		want[0].Image = "dguailab/decs:1.0"
+		got, err := New(fake.NewClientset(pod, foreign), Options{Namespace: namespace}).KnownPods(t.Context())
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%v (-want +got):\n%s", err, diff)
+		}
+	})
+	t.Run("an error without a cluster", func(t *testing.T) {
+		t.Parallel()
+		if got, err := New(nil, Options{Namespace: namespace}).KnownPods(t.Context()); !errors.Is(err, farm.ErrClientSetup) || got != nil {
+			t.Errorf("%v, %v", got, err)
+		}
+	})
 }

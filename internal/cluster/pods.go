@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -44,15 +46,22 @@ func watchPods(client kubernetes.Interface, namespace string, log *slog.Logger) 
 	return newWatched("pods", client, log, &corev1.Pod{}, from, slim, nil)
 }
 
-// slimPod keeps what waits judge and tell. A pod that is Ready and stays has only that to say, and
+// slimPod keeps what waits judge and tell, and what KnownPods lists. A pod that is Ready and stays has only that to say, and
 // most pods of a farm are so.
 func slimPod(pod *corev1.Pod) *corev1.Pod {
 	kept := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, ResourceVersion: pod.ResourceVersion, DeletionTimestamp: pod.DeletionTimestamp,
+			Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+			CreationTimestamp: pod.CreationTimestamp, DeletionTimestamp: pod.DeletionTimestamp,
+			Labels: map[string]string{farm.LabelUser: string(userOf(pod))},
 		},
-		Spec:   corev1.PodSpec{RestartPolicy: pod.Spec.RestartPolicy},
+		Spec:   corev1.PodSpec{RestartPolicy: pod.Spec.RestartPolicy, NodeName: pod.Spec.NodeName},
 		Status: pod.Status,
+	}
+	for _, volume := range pod.Spec.Volumes {
+		if isGPU(volume) {
+			kept.Spec.Volumes = append(kept.Spec.Volumes, corev1.Volume{Name: volume.Name})
+		}
 	}
 	if pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning && isReady(pod) {
 		kept.Status = corev1.PodStatus{Phase: pod.Status.Phase, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}
@@ -94,6 +103,22 @@ func (c *Cluster) PodsOf(ctx context.Context, user farm.UserName) ([]farm.Pod, e
 // Pods lists the workspace pods of the namespace, as the API server has them.
 func (c *Cluster) Pods(ctx context.Context) ([]farm.Pod, error) {
 	return c.listPods(ctx, "list pods", guests)
+}
+
+// KnownPods lists the workspace pods of the namespace as the watch has them, in no order and without
+// Image and AccountSecret. While the watch is broken or not yet there they come from the API server.
+func (c *Cluster) KnownPods(ctx context.Context) ([]farm.Pod, error) {
+	if c.setupErr != nil || !c.pods.fresh() {
+		return c.Pods(ctx)
+	}
+	objects := c.pods.informer.GetStore().List()
+	pods := make([]farm.Pod, 0, len(objects))
+	for _, object := range objects {
+		pod := podOf(object.(*corev1.Pod))
+		pod.Guest = true // nothing else is watched
+		pods = append(pods, pod)
+	}
+	return pods, nil
 }
 
 func (c *Cluster) listPods(ctx context.Context, operation string, selector labels.Set) ([]farm.Pod, error) {
@@ -191,12 +216,25 @@ func podOf(pod *corev1.Pod) farm.Pod {
 
 		AccountSecret: accountSecretOf(pod),
 	}
+	for _, volume := range pod.Spec.Volumes {
+		if isGPU(volume) {
+			p.GPUs++
+		}
+	}
 	for _, container := range pod.Spec.Containers {
 		if container.Name == farm.ContainerName {
 			p.Image = container.Image
 		}
 	}
 	return p
+}
+
+// isGPU knows the volume of one GPU's device file, nvidia0 and so on, from those of the driver's
+// control files.
+func isGPU(volume corev1.Volume) bool {
+	number, found := strings.CutPrefix(volume.Name, "nvidia")
+	_, err := strconv.ParseUint(number, 10, 8)
+	return found && err == nil
 }
 
 // userOf reads whose object it is: never from its name, which has lost the user's '_'.

@@ -42,6 +42,7 @@ type Config struct {
 	Images     Images
 	NodePorts  NodePorts
 	Reconciler Reconciler
+	Audit      Audit
 	Drain      Drain
 }
 
@@ -138,6 +139,11 @@ type NodePorts struct {
 type Reconciler struct {
 	Interval Seconds `env:"RECONCILE_INTERVAL" envDefault:"60s"` // 0 = never
 	Grace    Seconds `env:"RECONCILE_GRACE" envDefault:"600s"`   // age below which nothing is left over
+}
+
+// Audit compares all parts now and then; what it finds is shown and nothing is changed.
+type Audit struct {
+	Interval Seconds `env:"AUDIT_INTERVAL" envDefault:"15m"` // 0 = never
 }
 
 // Drain bounds the end of the process and, with the callers' time-outs in view, of each request.

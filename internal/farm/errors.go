@@ -18,7 +18,7 @@ const (
 	TooLarge     Kind = "too large"    // the body is over the limit: 413
 	Internal     Kind = "internal"     // one of the service's parts failed: 500
 	Upstream     Kind = "upstream"     // admin_be failed: 502
-	Unavailable  Kind = "unavailable"  // the service is shutting down: 503
+	Unavailable  Kind = "unavailable"  // the service is shutting down, or cannot look: 503
 )
 
 // Error is a failure as a caller is told it. It has a Code in the pod family and for the NAS and

@@ -114,6 +114,7 @@ type Pod struct {
 	Ready       bool
 	Terminating bool
 	CreatedAt   time.Time
+	GPUs        int // GPU device files that it mounts
 	// AccountSecret: it mounts the Secret AccountSecretName(Name). Known of pods that were read live.
 	AccountSecret bool
 }

@@ -11,8 +11,10 @@ import (
 	"github.com/go-chi/chi/v5/middleware"
 
 	"config-server/internal/accounts"
+	"config-server/internal/audit"
 	"config-server/internal/farm"
 	"config-server/internal/obs"
+	"config-server/internal/overview"
 	"config-server/internal/workspaces"
 )
 
@@ -37,6 +39,13 @@ type Accounts interface {
 	DeleteGroup(ctx context.Context, name string) (farm.GroupRef, error)
 }
 
+// Overview tells what stands now. Errors say which part cannot be read and why.
+type Overview interface {
+	Workspaces(ctx context.Context) ([]overview.Workspace, error)
+	Nodes(ctx context.Context) (overview.Nodes, error)
+	Findings(ctx context.Context) (audit.Outcome, error)
+}
+
 // Check is a part whose health /readyz tells. Run returns nil or an error whose text is fit for the
 // public: /readyz needs no token.
 type Check struct {
@@ -53,11 +62,15 @@ const (
 	DefaultReadyLimit     = 3 * time.Second
 )
 
-// Options of the API. Workspaces, Accounts and Progress are needed; everything else has a default.
+// readBudget bounds GET /workspaces, /nodes and /findings.
+const readBudget = 10 * time.Second
+
+// Options of the API. Workspaces, Accounts, Progress and Overview are needed; everything else has a default.
 type Options struct {
 	Workspaces Workspaces
 	Accounts   Accounts
 	Progress   Progress
+	Overview   Overview
 	Log        *slog.Logger // nil = discard
 	Metrics    *obs.Metrics // nil = an own registry
 	// APIToken, if not empty, must come with each request in the header X-Internal-Token, except
@@ -115,6 +128,12 @@ func New(opts Options) http.Handler {
 		r.Post("/create-pod", a.handle(a.createPod))
 		r.Post("/delete-pod", a.handle(a.deletePod))
 		r.Post("/migrate", a.handle(a.migrate))
+	})
+	r.Group(func(r chi.Router) {
+		r.Use(budget(readBudget))
+		r.Get("/workspaces", a.handle(a.listWorkspaces))
+		r.Get("/nodes", a.handle(a.listNodes))
+		r.Get("/findings", a.handle(a.listFindings))
 	})
 	r.Group(func(r chi.Router) {
 		r.Use(budget(a.AccountsBudget))

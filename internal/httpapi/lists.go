@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// encodedList is a list in the forms in which it goes out.
+// encodedList is a body in the forms in which it goes out.
 type encodedList struct {
 	plain, zipped []byte
 	err           error
@@ -55,8 +55,15 @@ func (a *api) listGroups(w http.ResponseWriter, r *http.Request) error {
 // answer tells a list under its name. The list of a big farm is megabytes: it is encoded once for
 // each state of the share, told by an ETag to who has it already, and zipped for who asks for that.
 func (l listed) answer(w http.ResponseWriter, r *http.Request, name string, items func() any) error {
+	return answerTagged(w, r, l.version, func() *encodedList {
+		return l.memo(name, func() any { return encodeList(name, object{name: items()}) }).(*encodedList)
+	})
+}
+
+// answerTagged answers with the version that encode makes, or with 304 to who has it already.
+func answerTagged(w http.ResponseWriter, r *http.Request, version string, encode func() *encodedList) error {
 	// Weak, because the plain and the zipped form are the same list and not the same bytes.
-	etag := `W/"` + l.version + `"`
+	etag := `W/"` + version + `"`
 	header := w.Header()
 	header.Set("ETag", etag)
 	header.Set("Cache-Control", "no-cache") // it may be kept, and has to be asked for again
@@ -65,7 +72,7 @@ func (l listed) answer(w http.ResponseWriter, r *http.Request, name string, item
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	encoded := l.memo(name, func() any { return encodeList(name, object{name: items()}) }).(*encodedList)
+	encoded := encode()
 	if encoded.err != nil {
 		return encoded.err
 	}
@@ -82,21 +89,32 @@ func (l listed) answer(w http.ResponseWriter, r *http.Request, name string, item
 }
 
 func encodeList(name string, list any) *encodedList {
-	var plain, zipped bytes.Buffer
-	encoder := json.NewEncoder(&plain)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(list); err != nil {
+	plain, err := encode(list)
+	if err != nil {
 		return &encodedList{err: fmt.Errorf("encode the list of %s: %w", name, err)}
 	}
+	return zipped(plain)
+}
+
+func encode(body any) ([]byte, error) {
+	var plain bytes.Buffer
+	encoder := json.NewEncoder(&plain)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(body)
+	return plain.Bytes(), err
+}
+
+func zipped(plain []byte) *encodedList {
+	var zipped bytes.Buffer
 	zip := gzip.NewWriter(&zipped)
-	_, err := zip.Write(plain.Bytes())
+	_, err := zip.Write(plain)
 	if err == nil {
 		err = zip.Close()
 	}
 	if err != nil {
-		return &encodedList{err: fmt.Errorf("zip the list of %s: %w", name, err)}
+		return &encodedList{err: fmt.Errorf("zip an answer: %w", err)}
 	}
-	return &encodedList{plain: plain.Bytes(), zipped: zipped.Bytes()}
+	return &encodedList{plain: plain, zipped: zipped.Bytes()}
 }
 
 // matches reports whether If-None-Match names this ETag; weak comparison, as RFC 9110 has it.

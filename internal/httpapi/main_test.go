@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -14,8 +15,10 @@ import (
 
 	"config-server/api/apitest"
 	"config-server/internal/accounts"
+	"config-server/internal/audit"
 	"config-server/internal/farm"
 	"config-server/internal/httpapi"
+	"config-server/internal/overview"
 	"config-server/internal/workspaces"
 )
 
@@ -172,6 +175,38 @@ func (f *fakeProgress) Operations(ctx context.Context, user farm.UserName, limit
 	return nil, nil
 }
 
+// fakeOverview plays the looks at what stands.
+type fakeOverview struct {
+	workspaces func(ctx context.Context) ([]overview.Workspace, error)
+	nodes      func(ctx context.Context) (overview.Nodes, error)
+	findings   func(ctx context.Context) (audit.Outcome, error)
+	calls      calls
+}
+
+func (f *fakeOverview) Workspaces(ctx context.Context) ([]overview.Workspace, error) {
+	f.calls.add("workspaces")
+	if f.workspaces != nil {
+		return f.workspaces(ctx)
+	}
+	return nil, nil
+}
+
+func (f *fakeOverview) Nodes(ctx context.Context) (overview.Nodes, error) {
+	f.calls.add("nodes")
+	if f.nodes != nil {
+		return f.nodes(ctx)
+	}
+	return overview.Nodes{}, nil
+}
+
+func (f *fakeOverview) Findings(ctx context.Context) (audit.Outcome, error) {
+	f.calls.add("findings")
+	if f.findings != nil {
+		return f.findings(ctx)
+	}
+	return audit.Outcome{}, nil
+}
+
 // calls remembers which use cases were asked.
 type calls struct {
 	mu   sync.Mutex
@@ -204,12 +239,13 @@ type service struct {
 	pods     *fakeWorkspaces
 	users    *fakeAccounts
 	progress *fakeProgress
+	look     *fakeOverview
 }
 
 // newService builds the API; the functions change its options or fakes first.
 func newService(change ...func(*httpapi.Options, *service)) *service {
-	s := &service{pods: &fakeWorkspaces{}, users: &fakeAccounts{}, progress: &fakeProgress{}}
-	opts := httpapi.Options{Workspaces: s.pods, Accounts: s.users, Progress: s.progress}
+	s := &service{pods: &fakeWorkspaces{}, users: &fakeAccounts{}, progress: &fakeProgress{}, look: &fakeOverview{}}
+	opts := httpapi.Options{Workspaces: s.pods, Accounts: s.users, Progress: s.progress, Overview: s.look}
 	for _, f := range change {
 		f(&opts, s)
 	}
@@ -218,7 +254,9 @@ func newService(change ...func(*httpapi.Options, *service)) *service {
 }
 
 // worked lists the use cases that were asked.
-func (s *service) worked() []string { return append(s.pods.calls.all(), s.users.calls.all()...) }
+func (s *service) worked() []string {
+	return slices.Concat(s.pods.calls.all(), s.users.calls.all(), s.look.calls.all())
+}
 
 // answer is what came back.
 type answer struct {

@@ -80,7 +80,7 @@ func TestUnknownRoutesAndMethods(t *testing.T) {
 
 func TestHEADWhereverGET(t *testing.T) {
 	t.Parallel()
-	for _, path := range []string{"/health", "/readyz", "/metrics", "/apidocs/", "/apispec_1.json", "/accounts/users", "/accounts/users/user2100", "/accounts/groups"} {
+	for _, path := range []string{"/health", "/readyz", "/metrics", "/apidocs/", "/apispec_1.json", "/accounts/users", "/accounts/users/user2100", "/accounts/groups", "/workspaces", "/nodes", "/findings"} {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()
 			if got := newService().call("HEAD", path, ""); got.Status != 200 {

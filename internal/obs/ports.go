@@ -13,6 +13,18 @@ type PortBand struct {
 	Min, Max int
 }
 
+// Fill counts the ports of the band that are used and those that are free. taken may be in any order,
+// with repetitions and with ports of other bands.
+func (b PortBand) Fill(taken []int) (used, free int) {
+	seen := make(map[int]bool, len(taken))
+	for _, port := range taken {
+		if port >= b.Min && port <= b.Max {
+			seen[port] = true
+		}
+	}
+	return len(seen), b.Max - b.Min + 1 - len(seen)
+}
+
 // portsLimit bounds the look at the ports, so that a database that hangs holds up no scrape.
 const portsLimit = time.Second
 
@@ -46,18 +58,8 @@ func (c *portCollector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.NewInvalidMetric(c.desc, err)
 		return
 	}
-	seen := make(map[int]bool, len(ports))
-	for _, port := range ports {
-		seen[port] = true
-	}
 	for _, band := range c.bands {
-		used := 0
-		for port := range seen {
-			if port >= band.Min && port <= band.Max {
-				used++
-			}
-		}
-		free := band.Max - band.Min + 1 - used
+		used, free := band.Fill(ports)
 		out <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, float64(used), band.Name, "used")
 		out <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, float64(free), band.Name, "free")
 	}
