@@ -60,7 +60,7 @@ func (s *Service) CreateUser(ctx context.Context, user NewUser) (Created, error)
 	c := &creation{service: s, lock: lock, user: user, name: name, hash: hash}
 	defer c.end()
 	if err := saga.Run(ctx, saga.Options{UseCase: "create-user", UndoLimit: s.opts.UndoLimit, Observer: s.opts.Observer}, c.steps()); err != nil {
-		return Created{}, s.createFailed(name, err)
+		return Created{}, createFailed(err)
 	}
 	return c.outcome, nil
 }
@@ -91,18 +91,13 @@ func (s *Service) checkOnView(ctx context.Context, user NewUser) error {
 	return failure(look())
 }
 
-// createFailed tells of a failed creation. That undo failed too is for the operator: the journal
-// keeps what is left, and the caller's answer is the same.
-func (s *Service) createFailed(name farm.UserName, err error) error {
-	cause := err
+// createFailed is what the caller hears of a failed creation. Of an undo that failed too the observer
+// has heard; the journal keeps what is left, and the caller's answer is the same.
+func createFailed(err error) error {
 	if failed, ok := saga.AsFailure(err); ok {
-		cause = failed.Err
-		if failed.UndoErr != nil {
-			s.opts.Log.Error("undo of a failed account creation is not complete; it will be tried again",
-				"user", name, "step", failed.Step, "error", failed.UndoErr)
-		}
+		return failure(failed.Err)
 	}
-	return failure(cause)
+	return failure(err)
 }
 
 // creation is one run of CreateUser.

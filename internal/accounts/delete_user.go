@@ -53,7 +53,7 @@ func (s *Service) DeleteUser(ctx context.Context, name string) (Deleted, error) 
 		return found.answer(err), nil
 	}
 	if err != nil {
-		s.opts.Log.Warn("an earlier creation of the user is still not undone; its journal entry stays", "user", user, "error", err)
+		s.opts.Log.WarnContext(ctx, "an earlier creation of the user is still not undone; its journal entry stays", "user", user, "error", err)
 	}
 	err = saga.Run(ctx, saga.Options{UseCase: "delete-user", Observer: s.opts.Observer}, d.steps())
 	if err == nil {
@@ -170,7 +170,7 @@ func (d *deletion) removeHome(ctx context.Context) error {
 	defer cancel()
 	warning, err := d.service.removeOwnHome(ctx, d.user, d.entry.UID)
 	d.unfinished = d.unfinished || err != nil && !isRefusal(err)
-	d.warn(warning, err)
+	d.warn(ctx, warning, err)
 	return nil
 }
 
@@ -190,10 +190,10 @@ func (d *deletion) removePrincipal(ctx context.Context) error {
 	err := d.service.opts.Kerberos.RemoveUser(ctx, d.user, d.entry.UID)
 	switch {
 	case errors.Is(err, farm.ErrDeferred):
-		d.warn("", err)
+		d.warn(ctx, "", err)
 	case err != nil:
 		d.unfinished = true
-		d.warn("", fmt.Errorf("the Kerberos principal of %s was not removed yet: %w", d.user, err))
+		d.warn(ctx, "", fmt.Errorf("the Kerberos principal of %s was not removed yet: %w", d.user, err))
 	}
 	return nil
 }
@@ -205,12 +205,12 @@ func (d *deletion) forget(ctx context.Context) error {
 		return nil
 	}
 	if err := d.service.forget(ctx, d.entry.ID); err != nil {
-		d.service.opts.Log.Warn("a finished deletion stays in the journal until recovery", "user", d.user, "error", err)
+		d.service.opts.Log.WarnContext(ctx, "a finished deletion stays in the journal until recovery", "user", d.user, "error", err)
 	}
 	return nil
 }
 
-func (d *deletion) warn(warning string, err error) {
+func (d *deletion) warn(ctx context.Context, warning string, err error) {
 	if err != nil {
 		warning = err.Error()
 	}
@@ -218,7 +218,7 @@ func (d *deletion) warn(warning string, err error) {
 		return
 	}
 	d.warnings = append(d.warnings, warning)
-	d.service.opts.Log.Warn("deletion of an account left something behind", "user", d.user, "warning", warning)
+	d.service.opts.Log.WarnContext(ctx, "deletion of an account left something behind", "user", d.user, "warning", warning)
 }
 
 func (d *deletion) end() { d.service.running.Delete(d.entry.ID) }

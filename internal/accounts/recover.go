@@ -135,7 +135,7 @@ func (s *Service) settleEntry(ctx context.Context, entry ledger.Entry, found *le
 	if err := s.forget(ctx, entry.ID); err != nil {
 		return failure(err)
 	}
-	s.opts.Log.Info("settled an unfinished account operation", "kind", entry.Kind, "user", entry.User, "uid", entry.UID, "instance", entry.Instance)
+	s.opts.Log.InfoContext(ctx, "settled an unfinished account operation", "kind", entry.Kind, "user", entry.User, "uid", entry.UID, "instance", entry.Instance)
 	return nil
 }
 

@@ -128,7 +128,7 @@ func (l *Ledger) Update(ctx context.Context, edit func(tx *Tx) error) error {
 		return err
 	}
 	defer lock.Unlock()
-	if err := l.settle(); err != nil {
+	if err := l.settle(ctx); err != nil {
 		return err
 	}
 	for range maxUpdates {

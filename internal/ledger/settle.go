@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,8 +13,8 @@ import (
 
 // settle brings the share to a state between two commits: a commit that was decided is completed,
 // files that were staged for one that was not are removed. The caller holds the lock.
-func (l *Ledger) settle() error {
-	found, err := l.rollForward()
+func (l *Ledger) settle(ctx context.Context) error {
+	found, err := l.rollForward(ctx)
 	if err != nil {
 		return fmt.Errorf("complete an interrupted commit: %w", err)
 	}
@@ -24,7 +25,7 @@ func (l *Ledger) settle() error {
 }
 
 // rollForward completes the commit whose record is on the share. It is safe to repeat at any point.
-func (l *Ledger) rollForward() (bool, error) {
+func (l *Ledger) rollForward(ctx context.Context) (bool, error) {
 	text, err := os.ReadFile(l.path(recordFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -37,7 +38,7 @@ func (l *Ledger) rollForward() (bool, error) {
 		return false, fmt.Errorf("%w: %s is no commit record; look at it and remove it", ErrDamaged, l.path(recordFile))
 	}
 	for _, op := range r.Ops {
-		if err := l.redo(op); err != nil {
+		if err := l.redo(ctx, op); err != nil {
 			return false, err
 		}
 		l.opts.Point("redone " + op.File)
@@ -52,13 +53,13 @@ func (l *Ledger) rollForward() (bool, error) {
 	if err := removeIfThere(l.path(recordFile)); err != nil {
 		return false, err
 	}
-	l.opts.Log.Info("completed an interrupted commit of the ledger", "commit", r.ID, "files", len(r.Ops))
+	l.opts.Log.InfoContext(ctx, "completed an interrupted commit of the ledger", "commit", r.ID, "files", len(r.Ops))
 	return true, nil
 }
 
 // redo repeats an operation unless it is done already. A staged file that is gone was renamed; a
 // file that is to be removed and is no longer the one that was meant is somebody else's.
-func (l *Ledger) redo(op operation) error {
+func (l *Ledger) redo(ctx context.Context, op operation) error {
 	now, err := l.lstat(op.File)
 	if err != nil {
 		return err
@@ -74,7 +75,7 @@ func (l *Ledger) redo(op operation) error {
 		return err
 	}
 	if !now.absent() && !now.same(op.Old) {
-		if err := l.keepCopy(op.File); err != nil {
+		if err := l.keepCopy(ctx, op.File); err != nil {
 			return err
 		}
 	}
@@ -83,7 +84,7 @@ func (l *Ledger) redo(op operation) error {
 
 // keepCopy saves a file that another program changed between a crash and its recovery, because
 // the commit is about to replace it.
-func (l *Ledger) keepCopy(file string) error {
+func (l *Ledger) keepCopy(ctx context.Context, file string) error {
 	copied := path.Join(privateDir, strings.ReplaceAll(file, "/", "_")+".replaced")
 	if err := removeIfThere(l.path(copied)); err != nil {
 		return err
@@ -91,7 +92,7 @@ func (l *Ledger) keepCopy(file string) error {
 	if err := os.Link(l.path(file), l.path(copied)); err != nil {
 		return err
 	}
-	l.opts.Log.Warn("an account file was changed by another program while a commit waited to be completed; its text was kept",
+	l.opts.Log.WarnContext(ctx, "an account file was changed by another program while a commit waited to be completed; its text was kept",
 		"file", file, "copy", l.path(copied))
 	return nil
 }
