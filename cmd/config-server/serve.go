@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
 
 	"config-server/internal/app"
 	"config-server/internal/config"
@@ -36,6 +37,7 @@ func serve(ctx context.Context, in invocation) error {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(c.LogLevel)) // Load has checked it
 	log := obs.NewLogger(in.errors, level)
+	adoptLibraries(log)
 	keepHeapSmall(in.environ)
 	log.Info("starting", "version", build().Version, "config", c.Redacted())
 
@@ -49,6 +51,13 @@ func serve(ctx context.Context, in invocation) error {
 	}
 	log.Info("ended")
 	return nil
+}
+
+// adoptLibraries has libraries that log by themselves do so in the service's log, as lines like the
+// others: those that use the standard library's logger, and the Kubernetes client.
+func adoptLibraries(log *slog.Logger) {
+	slog.SetDefault(log)
+	klog.SetSlogLogger(log)
 }
 
 // gcPercent is how much of the live heap may be garbage before it is collected. Memory is what the

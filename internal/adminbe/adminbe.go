@@ -36,6 +36,10 @@ type Options struct {
 	URLTemplate string            // WAS_URL_TEMPLATE: an http or https URL with {username} in its path or query
 	Timeout     time.Duration     // of one whole call: HTTP_TIMEOUT_SEC; 0 = DefaultTimeout
 	Transport   http.RoundTripper // nil = one of its own
+	Called      farm.CallObserver // is told of each call; nil = nobody
+	// RequestID names the request that a context belongs to; it is sent along as X-Request-Id, so that
+	// admin_be's log can be read beside ours. nil, or an empty name, sends none.
+	RequestID func(ctx context.Context) string
 }
 
 // Client asks admin_be. It is safe for concurrent use.
@@ -44,6 +48,8 @@ type Client struct {
 	inQuery       bool
 	timeout       time.Duration
 	http          *http.Client
+	called        farm.CallObserver
+	requestID     func(ctx context.Context) string
 }
 
 // New checks the template.
@@ -59,13 +65,16 @@ func New(opts Options) (*Client, error) {
 	if opts.Timeout == 0 {
 		opts.Timeout = DefaultTimeout
 	}
+	if opts.RequestID == nil {
+		opts.RequestID = func(context.Context) string { return "" }
+	}
 	if opts.Transport == nil {
 		opts.Transport = newTransport()
 	}
 	return &Client{
 		before: before, after: after, inQuery: strings.Contains(before, "?"),
-		timeout: opts.Timeout,
-		http:    &http.Client{Transport: opts.Transport, CheckRedirect: stayOnHost},
+		timeout: opts.Timeout, called: opts.Called, requestID: opts.RequestID,
+		http: &http.Client{Transport: opts.Transport, CheckRedirect: stayOnHost},
 	}, nil
 }
 
@@ -133,8 +142,21 @@ func (c *Client) Check(ctx context.Context) error {
 	return nil
 }
 
-// get asks once, within the time limit, and reads the answer.
+// get asks once and tells of it. A status other than 404 that is no success counts as a failure of
+// admin_be's; Check knows better.
 func (c *Client) get(ctx context.Context, user farm.UserName) (status int, body []byte, err error) {
+	begin := time.Now()
+	status, body, err = c.ask(ctx, user)
+	failure := err
+	if err == nil && status != http.StatusNotFound && (status < 200 || status > 299) {
+		failure = fmt.Errorf("it returned %d", status)
+	}
+	c.called.Tell(ctx, "get the configuration of "+string(user), begin, failure)
+	return status, body, err
+}
+
+// ask asks once, within the time limit, and reads the answer.
+func (c *Client) ask(ctx context.Context, user farm.UserName) (status int, body []byte, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.timeout, fmt.Errorf("no answer within %v: %w", c.timeout, context.DeadlineExceeded))
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url(user), nil)
@@ -142,6 +164,9 @@ func (c *Client) get(ctx context.Context, user farm.UserName) (status int, body 
 		return 0, nil, errors.New("the URL template gives no URL")
 	}
 	request.Header.Set("Accept", "application/json")
+	if id := c.requestID(ctx); id != "" {
+		request.Header.Set("X-Request-Id", id)
+	}
 	response, err := c.http.Do(request)
 	if err != nil {
 		return 0, nil, transportError(ctx, err)

@@ -30,6 +30,7 @@ import (
 	"config-server/internal/progress"
 	"config-server/internal/reconciler"
 	"config-server/internal/remote"
+	"config-server/internal/saga"
 	"config-server/internal/workspaces"
 )
 
@@ -58,34 +59,37 @@ type parts struct {
 func (a *App) build(opts Options) (*parts, error) {
 	c := a.config
 	p := &parts{metrics: obs.NewMetrics(opts.Build)}
-	observe := crashPoints(p.metrics.Observe)
+	observe := crashPoints(saga.Observers(p.metrics.Observe, obs.LogSteps(a.log)))
+	called := func(part string) farm.CallObserver { return p.metrics.Calls(part, a.log) }
 
 	var err error
-	if p.database, err = openDatabase(c, p.metrics); err != nil {
+	if p.database, err = a.openDatabase(p.metrics); err != nil {
 		return nil, err
 	}
 	a.cleanups.add("database", func(context.Context) error { return p.database.Close() })
-	p.locks = a.openLocks(p.database)
+	p.locks = locks.Observed(a.openLocks(p.database), lockWaits(p.metrics))
 	p.progress = a.openProgress(p.database)
 
-	p.cluster = a.openCluster(opts)
+	p.cluster = a.openCluster(opts, called(obs.PartKubernetes))
 	a.cleanups.add("watches", func(context.Context) error { p.cluster.Stop(); return nil })
 
-	scorer, err := gpuload.New(gpuload.Options{URL: c.PromURL, Timeout: c.HTTPTimeout.Duration()})
+	scorer, err := gpuload.New(gpuload.Options{URL: c.PromURL, Timeout: c.HTTPTimeout.Duration(), Called: called(obs.PartPrometheus)})
 	if err != nil {
 		return nil, fmt.Errorf("PROM_URL: %w", err)
 	}
 	p.load = load{scorer}
-	if p.userConfig, err = adminbe.New(adminbe.Options{URLTemplate: c.WASURLTemplate, Timeout: c.HTTPTimeout.Duration()}); err != nil {
+	if p.userConfig, err = adminbe.New(adminbe.Options{
+		URLTemplate: c.WASURLTemplate, Timeout: c.HTTPTimeout.Duration(), RequestID: obs.RequestID, Called: called(obs.PartAdminBE),
+	}); err != nil {
 		return nil, fmt.Errorf("WAS_URL_TEMPLATE: %w", err)
 	}
-	if p.homes, err = a.openNAS(); err != nil {
+	if p.homes, err = a.openNAS(p.metrics); err != nil {
 		return nil, err
 	}
-	p.cache = a.openCache()
+	p.cache = a.openCache(called(obs.PartRedis))
 	store := images.New(images.Options{
 		StoreDir: c.Images.StoreDir, DockerBin: c.Images.DockerBin, LoadTimeout: c.Images.LoadTimeout.Duration(), SaveTimeout: c.Images.SaveTimeout.Duration(),
-		Cache: p.cache, Log: a.log,
+		Cache: p.cache, Called: called(obs.PartEngine), Log: a.log,
 	})
 	p.ledger = ledger.New(ledger.Options{
 		Dir: c.Share.Dir, Lock: p.locks, SudoCommands: c.Share.SudoCommands, ReservedNames: c.Share.ReservedNames,
@@ -100,14 +104,14 @@ func (a *App) build(opts Options) (*parts, error) {
 		Budget: c.Drain.AccountBudget.Duration(), UndoLimit: c.Drain.UndoReserve.Duration(), KeepEmptyGroups: c.Share.KeepEmptyGroups,
 	})
 	ports := nodeports.New(p.database, nodeports.Options{Min: c.NodePorts.Min, Max: c.NodePorts.Max})
-	p.metrics.NodePorts(portBands(c), func(ctx context.Context) ([]int, error) { return usedPorts(ctx, ports, p.cluster) })
+	p.tellStates(c, ports)
 	p.findings = findings.New(p.database)
 	p.metrics.Audit(auditKinds(), p.countFindings)
 	records := operations.New(p.database, a.instance)
 	p.workspaces = workspaces.New(workspaces.Options{
 		Cluster: p.cluster, UserConfigs: p.userConfig, Load: p.load, Ports: ports,
 		Accounts: p.ledger, Images: savedImages{store, p.cluster}, Kerberos: keytabs, Locks: p.locks,
-		Operations: records, Observer: observe, Progress: p.progress, RequestID: obs.RequestID, Log: a.log,
+		Operations: records, Observer: observe, Progress: p.progress, RequestID: obs.RequestID, Meter: p.metrics, Log: a.log,
 		Settings: podSettings(c), Instance: a.instance, DeadAfter: a.deadAfter(),
 		ReadyLimit: c.Pods.Ready.Duration(), GoneLimit: c.Pods.Gone.Duration(), SaveLimit: c.Images.SaveTimeout.Duration(),
 		Budget: c.Drain.PodBudget.Duration(), UndoLimit: c.Drain.UndoReserve.Duration(),
@@ -116,6 +120,8 @@ func (a *App) build(opts Options) (*parts, error) {
 		Cluster: p.cluster, Ports: ports, Operations: records, Locks: p.locks, UserLock: farm.UserLock,
 		Tasks: p.tasks(),
 		Grace: c.Reconciler.Grace.Duration(), Now: time.Now, Log: a.log,
+		NewPass: func(ctx context.Context) context.Context { return obs.WithRequestID(ctx, obs.NewRequestID()) },
+		Passed:  passed(p.metrics),
 	})
 	p.handler = httpapi.New(httpapi.Options{
 		Workspaces: p.workspaces, Accounts: p.accounts, Progress: progress.NewView(p.progress), Overview: a.overview(p, ports), Ending: a.ending, Log: a.log, Metrics: p.metrics, APIToken: c.APIToken,
@@ -129,10 +135,11 @@ func (a *App) build(opts Options) (*parts, error) {
 	return p, nil
 }
 
-func openDatabase(c config.Config, metrics *obs.Metrics) (*database.DB, error) {
-	retried := database.Retried(func(_, reason string) { metrics.AllocatorRetry(retryReason(reason)) })
+func (a *App) openDatabase(metrics *obs.Metrics) (*database.DB, error) {
+	c := a.config
+	told := []database.Option{database.Retried(a.retries(metrics)), database.Called(metrics.Calls(obs.PartDatabase, a.log))}
 	if c.Database.Host == "" {
-		db, err := database.OpenSQLite(c.DatabasePath(), retried)
+		db, err := database.OpenSQLite(c.DatabasePath(), told...)
 		if err != nil {
 			return nil, fmt.Errorf("open the embedded database: %w", err)
 		}
@@ -140,20 +147,7 @@ func openDatabase(c config.Config, metrics *obs.Metrics) (*database.DB, error) {
 	}
 	return database.OpenMySQL(database.MySQLConfig{
 		Host: c.Database.Host, Port: c.Database.Port, User: c.Database.User, Password: c.Database.Password, Name: c.Database.Name,
-	}, retried)
-}
-
-// retryReason maps the database's words to the metric's closed set.
-func retryReason(reason string) string {
-	switch reason {
-	case database.ReasonDeadlock:
-		return obs.RetryDeadlock
-	case database.ReasonLockWait:
-		return obs.RetryLockTimeout
-	case database.ReasonDuplicate:
-		return obs.RetryDuplicate
-	}
-	return obs.RetryConnection
+	}, told...)
 }
 
 func (a *App) openLocks(db *database.DB) locks.Locker {
@@ -178,18 +172,19 @@ func (a *App) deadAfter() time.Duration {
 	return 0
 }
 
-func (a *App) openCluster(opts Options) *cluster.Cluster {
-	options := cluster.Options{Namespace: a.config.Namespace, Log: a.log, WrapTransport: crashTransport()}
+func (a *App) openCluster(opts Options, called farm.CallObserver) *cluster.Cluster {
+	options := cluster.Options{Namespace: a.config.Namespace, Log: a.log, Called: called, WrapTransport: crashTransport()}
 	if opts.Cluster != nil {
 		return opts.Cluster(options)
 	}
 	return cluster.Connect("", options)
 }
 
-func (a *App) openNAS() (*nas.Homes, error) {
+func (a *App) openNAS(metrics *obs.Metrics) (*nas.Homes, error) {
 	c := a.config.NAS
 	client, err := remote.New(remote.Options{
 		Host: c.Host, Port: c.Port, User: c.User, KeyPath: c.KeyPath, KnownHosts: c.KnownHosts, Log: a.log,
+		Connected: func(again bool, err error) { metrics.SSHConnect(obs.SSHNAS, again, err) }, Called: metrics.Calls(obs.PartNAS, a.log),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("NAS_SSH_HOST: %w", err)
@@ -202,12 +197,12 @@ func (a *App) openNAS() (*nas.Homes, error) {
 	return homes, nil
 }
 
-func (a *App) openCache() *images.Cache {
+func (a *App) openCache(called farm.CallObserver) *images.Cache {
 	c := a.config.Redis
 	if c.Host == "" {
 		return nil
 	}
-	cache := images.NewCache(images.CacheOptions{Addr: net.JoinHostPort(c.Host, strconv.Itoa(c.Port)), DB: c.DB, Log: a.log})
+	cache := images.NewCache(images.CacheOptions{Addr: net.JoinHostPort(c.Host, strconv.Itoa(c.Port)), DB: c.DB, Called: called, Log: a.log})
 	a.cleanups.add("Redis", cache.Close)
 	return cache
 }

@@ -10,6 +10,7 @@ import (
 	"config-server/internal/accounts"
 	"config-server/internal/farm"
 	"config-server/internal/kerberos"
+	"config-server/internal/obs"
 	"config-server/internal/reconciler"
 	"config-server/internal/remote"
 	"config-server/internal/workspaces"
@@ -42,6 +43,7 @@ func (a *App) openKerberos(p *parts) (keytabs, error) {
 		client, err := remote.New(remote.Options{
 			Host: node.Host, Port: node.Port, User: c.Farm.SSHUser, KeyPath: c.Farm.SSHKeyPath, KnownHosts: c.Farm.KnownHosts,
 			CommandTimeout: farmCommandLimit, Log: a.log,
+			Connected: func(again bool, err error) { p.metrics.SSHConnect(obs.SSHFarm, again, err) }, Called: p.metrics.Calls(obs.PartFarm, a.log),
 		})
 		if err != nil {
 			return nil, fmt.Errorf("FARM_NODES_JSON: node %s: %w", node.Name, err)
@@ -53,7 +55,7 @@ func (a *App) openKerberos(p *parts) (keytabs, error) {
 	realm, err := kerberos.New(kerberos.Options{
 		Realm: c.Kerberos.Realm, KDCHost: c.Kerberos.KDCHost, ConfigFile: c.Kerberos.ConfigFile,
 		AdminPrincipal: c.Kerberos.AdminPrincipal, AdminPassword: c.Kerberos.AdminPassword,
-		Secrets: p.cluster, Nodes: nodes, Pending: kerberos.NewTable(p.database), Point: crashPoint, Log: a.log,
+		Secrets: p.cluster, Nodes: nodes, Pending: kerberos.NewTable(p.database), Point: crashPoint, Called: p.metrics.Calls(obs.PartKDC, a.log), Log: a.log,
 	})
 	if err != nil {
 		return nil, err

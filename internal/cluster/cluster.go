@@ -38,6 +38,9 @@ type Options struct {
 	// WrapTransport sees every typed call, for counting; nil = nobody does. It is used by Connect
 	// and FromREST.
 	WrapTransport func(http.RoundTripper) http.RoundTripper
+	// Called is told of each call to the API server, the wait for its turn left out, and of each command
+	// in a container; nil = nobody.
+	Called farm.CallObserver
 	// Exec replaces commands in containers, for a stand-in without kubelet; nil = through the API
 	// server.
 	Exec ExecFunc
@@ -57,6 +60,7 @@ type Cluster struct {
 	turns     chan struct{} // one token a running call; waiters are served in order
 	backstop  time.Duration
 	exec      ExecFunc
+	called    farm.CallObserver
 
 	client   kubernetes.Interface
 	setupErr error // non-nil = there is no client; every call returns it
@@ -87,6 +91,7 @@ func Connect(kubeconfig string, opts Options) *Cluster {
 // FromREST uses the given configuration, which it does not change. Like Connect it never fails.
 func FromREST(cfg *rest.Config, opts Options) *Cluster {
 	typed := tuned(cfg)
+	typed.WarningHandlerWithContext = warnings{logOr(opts.Log)}
 	if opts.WrapTransport != nil {
 		typed.Wrap(opts.WrapTransport)
 	}
@@ -105,14 +110,12 @@ func FromREST(cfg *rest.Config, opts Options) *Cluster {
 func New(client kubernetes.Interface, opts Options) *Cluster {
 	c := &Cluster{
 		namespace: opts.Namespace,
-		log:       opts.Log,
+		log:       logOr(opts.Log),
 		callLimit: opts.CallLimit,
 		backstop:  opts.Backstop,
 		exec:      opts.Exec,
+		called:    opts.Called,
 		client:    client,
-	}
-	if c.log == nil {
-		c.log = slog.New(slog.DiscardHandler)
 	}
 	if c.callLimit == 0 {
 		c.callLimit = defaultCallLimit
@@ -133,6 +136,13 @@ func New(client kubernetes.Interface, opts Options) *Cluster {
 	c.pods = watchPods(client, c.namespace, c.log)
 	c.pods.onChange(c.podChanged)
 	return c
+}
+
+func logOr(log *slog.Logger) *slog.Logger {
+	if log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return log
 }
 
 func broken(err error, opts Options) *Cluster {
@@ -216,7 +226,9 @@ func (c *Cluster) callNow(ctx context.Context, operation string, f func(ctx cont
 	}
 	limited, cancel := context.WithTimeout(ctx, c.callLimit)
 	defer cancel()
+	begin := time.Now()
 	err := f(limited)
+	c.called.Tell(ctx, operation, begin, unanswered(err))
 	switch {
 	case err == nil:
 		return nil

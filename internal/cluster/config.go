@@ -1,11 +1,15 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"config-server/internal/farm"
 )
 
 // userAgent names the service in the API server's audit log.
@@ -42,4 +46,18 @@ func tuned(cfg *rest.Config) *rest.Config {
 	c.ContentType = "application/vnd.kubernetes.protobuf"
 	c.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	return c
+}
+
+// warnings logs what the API server warns of in its answers, with the request's id. Without it the
+// client library would write such a line to standard error by itself.
+type warnings struct{ log *slog.Logger }
+
+// warningCode is the one code of such warnings that has a meaning for all.
+const warningCode = 299
+
+// HandleWarningHeaderWithContext implements rest.WarningHandlerWithContext.
+func (w warnings) HandleWarningHeaderWithContext(ctx context.Context, code int, _, text string) {
+	if code == warningCode && text != "" {
+		w.log.WarnContext(ctx, "the API server warns", "text", farm.CutText(text, maxText))
+	}
 }

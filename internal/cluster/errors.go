@@ -40,6 +40,22 @@ func apiError(err error) error {
 	}
 }
 
+// unanswered is nil if the API server answered in good order, be it with a no about the object that
+// was asked for: then the server itself is well and lets us in.
+func unanswered(err error) error {
+	if err == nil {
+		return nil
+	}
+	var answer *farm.APIError
+	if errors.As(apiError(err), &answer) {
+		switch answer.Status {
+		case http.StatusNotFound, http.StatusConflict, http.StatusGone, http.StatusUnprocessableEntity:
+			return nil
+		}
+	}
+	return err
+}
+
 // isPortTaken recognises the answer to a Service whose nodePort belongs to another Service. The
 // API server has no reason of its own for it: 422, the field and the words are all there is.
 func isPortTaken(err error) bool {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -35,7 +36,9 @@ func (c *Cluster) Exec(ctx context.Context, pod farm.PodName, container string, 
 	if c.exec == nil {
 		return farm.ExecResult{}, fmt.Errorf("%s: this client cannot run commands", operation)
 	}
+	begin := time.Now()
 	result, err := c.exec(ctx, pod, container, command)
+	c.called.Tell(ctx, operation, begin, unanswered(err))
 	switch {
 	case err == nil:
 		return result, nil

@@ -19,11 +19,14 @@ import (
 //   - the context's cause;
 //   - a *farm.APIError alone when the limit is over and the pod's state could not be read.
 //
-// The first two tell kubelet's reason and message and the pod's last warning events.
+// The first two tell kubelet's reason and message and the pod's last warning events. All but the
+// context's cause are a *farm.NotReadyError.
 func (c *Cluster) WaitReady(ctx context.Context, pod farm.Pod, limit time.Duration) error {
 	operation := fmt.Sprintf("wait until pod %s is Ready", pod.Name)
+	reason := farm.ReadyOther
 	last, outOfTime, err := c.follow(ctx, pod.Name, pod.UID, limit, func(state *corev1.Pod) (bool, error) {
 		v := judgeReady(state)
+		reason = v.reason
 		if v.never == "" {
 			return v.ready, nil
 		}
@@ -33,13 +36,17 @@ func (c *Cluster) WaitReady(ctx context.Context, pod farm.Pod, limit time.Durati
 	case err != nil && ctx.Err() != nil, c.setupErr != nil:
 		return fmt.Errorf("%s: %w", operation, err)
 	case err != nil:
-		return fmt.Errorf("%s: %w%s", operation, err, c.told(ctx, pod, last.pod != nil))
+		return &farm.NotReadyError{Reason: reason, Err: fmt.Errorf("%s: %w%s", operation, err, told(c.lateWarnings(ctx, pod, last.pod != nil)))}
 	case !outOfTime:
 		return nil
 	case last.err != nil:
-		return fmt.Errorf("%s: its state cannot be read: %w", operation, last.err)
+		return &farm.NotReadyError{Reason: farm.ReadyUnreadable, Err: fmt.Errorf("%s: its state cannot be read: %w", operation, last.err)}
 	default:
-		return fmt.Errorf("%s: %w after %s: %s%s", operation, farm.ErrWaitTimeout, limit, describe(last.pod), c.told(ctx, pod, false))
+		warnings := c.lateWarnings(ctx, pod, false)
+		return &farm.NotReadyError{
+			Reason: slowReason(last.pod, warnings),
+			Err:    fmt.Errorf("%s: %w after %s: %s%s", operation, farm.ErrWaitTimeout, limit, describe(last.pod), told(warnings)),
+		}
 	}
 }
 
@@ -51,9 +58,9 @@ const (
 	eventsLag = 300 * time.Millisecond
 )
 
-// told is the pod's last warning events as the end of an error text. With expected it looks a
-// second time if there is none yet.
-func (c *Cluster) told(ctx context.Context, pod farm.Pod, expected bool) string {
+// lateWarnings are the pod's last warning events, none if they cannot be read. With expected it looks
+// a second time if there is none yet.
+func (c *Cluster) lateWarnings(ctx context.Context, pod farm.Pod, expected bool) []string {
 	ctx, cancel := context.WithTimeout(ctx, eventsLimit)
 	defer cancel()
 	warnings, err := c.LastWarnings(ctx, pod)
@@ -65,9 +72,13 @@ func (c *Cluster) told(ctx context.Context, pod farm.Pod, expected bool) string 
 		}
 	}
 	if err != nil {
-		c.log.Debug("events of a pod cannot be read", "pod", pod.Name, "error", err)
-		return ""
+		c.log.DebugContext(ctx, "events of a pod cannot be read", "pod", pod.Name, "error", err)
 	}
+	return warnings
+}
+
+// told is warning events as the end of an error text.
+func told(warnings []string) string {
 	if len(warnings) == 0 {
 		return ""
 	}

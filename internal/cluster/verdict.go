@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,49 +13,60 @@ import (
 // maxText bounds a message of kubelet inside an error, in characters.
 const maxText = 500
 
-// verdict on a pod: Ready, never Ready (with the reason), or neither yet.
+// verdict on a pod: Ready, never Ready (with kubelet's words and the reason), or neither yet.
 type verdict struct {
-	ready bool
-	never string
+	ready  bool
+	never  string
+	reason farm.ReadyReason
 }
 
 // final are the reasons of a waiting container after which kubelet may try again but nothing
 // changes by itself: an image that must be there and is not, or a configuration that it refuses.
-var final = map[string]bool{
-	"ErrImageNeverPull":          true,
-	"InvalidImageName":           true,
-	"CreateContainerConfigError": true,
-	"CreateContainerError":       true,
-	"RunContainerError":          true,
-	"PreCreateHookError":         true,
-	"PreStartHookError":          true,
-	"PostStartHookError":         true,
+var final = map[string]farm.ReadyReason{
+	"ErrImageNeverPull":          farm.ReadyImageNeverPull,
+	"InvalidImageName":           farm.ReadyImagePull,
+	"CreateContainerConfigError": farm.ReadyConfigError,
+	"CreateContainerError":       farm.ReadyCreateError,
+	"RunContainerError":          farm.ReadyRunError,
+	"PreCreateHookError":         farm.ReadyCreateError,
+	"PreStartHookError":          farm.ReadyRunError,
+	"PostStartHookError":         farm.ReadyRunError,
 }
+
+// The reasons of a waiting container whose image was not pulled yet.
+const (
+	pullFailed  = "ErrImagePull"
+	pullBackOff = "ImagePullBackOff"
+)
 
 // judgeReady tells what a pod's state means for somebody who waits for it; nil is a pod that is
 // gone.
 func judgeReady(pod *corev1.Pod) verdict {
 	switch {
 	case pod == nil:
-		return verdict{never: "the pod was deleted or replaced"}
+		return verdict{never: "the pod was deleted or replaced", reason: farm.ReadyDeleted}
 	case pod.DeletionTimestamp != nil:
-		return verdict{never: "the pod is being deleted"}
+		return verdict{never: "the pod is being deleted", reason: farm.ReadyDeleted}
 	case pod.Status.Phase == corev1.PodFailed:
-		return verdict{never: "the pod has failed" + whyEnded(pod)}
+		return verdict{never: "the pod has failed" + whyEnded(pod), reason: failedReason(pod)}
 	case pod.Status.Phase == corev1.PodSucceeded:
-		return verdict{never: "the pod has ended" + whyEnded(pod)}
+		return verdict{never: "the pod has ended" + whyEnded(pod), reason: farm.ReadyExited}
 	case isReady(pod):
 		return verdict{ready: true}
 	}
 	for _, status := range containerStatuses(pod) {
 		if waiting := status.State.Waiting; waiting != nil && cannotStart(pod, status.Name, waiting) {
-			return verdict{never: fmt.Sprintf("container %s: %s", status.Name, reasoned(waiting.Reason, waiting.Message))}
+			reason := farm.ReadyImagePull
+			if known, ok := final[waiting.Reason]; ok {
+				reason = known
+			}
+			return verdict{never: fmt.Sprintf("container %s: %s", status.Name, reasoned(waiting.Reason, waiting.Message)), reason: reason}
 		}
 	}
 	if pod.Spec.RestartPolicy == corev1.RestartPolicyNever {
 		for _, status := range pod.Status.ContainerStatuses {
 			if status.State.Terminated != nil {
-				return verdict{never: ended(status)}
+				return verdict{never: ended(status), reason: farm.ReadyExited}
 			}
 		}
 	}
@@ -65,13 +77,57 @@ func judgeReady(pod *corev1.Pod) verdict {
 // kubelet and may succeed, unless pulling is forbidden or the registry has said that the image
 // does not exist or is not for us.
 func cannotStart(pod *corev1.Pod, container string, waiting *corev1.ContainerStateWaiting) bool {
-	if final[waiting.Reason] {
+	if _, known := final[waiting.Reason]; known {
 		return true
 	}
-	if waiting.Reason != "ErrImagePull" && waiting.Reason != "ImagePullBackOff" {
+	if waiting.Reason != pullFailed && waiting.Reason != pullBackOff {
 		return false
 	}
 	return pullPolicy(pod, container) == corev1.PullNever || refusedByRegistry(waiting.Message)
+}
+
+// failedReason tells a pod that kubelet refused or evicted, which has a reason of its own, from one
+// whose container ended.
+func failedReason(pod *corev1.Pod) farm.ReadyReason {
+	if pod.Status.Reason != "" {
+		return farm.ReadyRejected
+	}
+	return farm.ReadyExited
+}
+
+// slowReason is the reason of a pod that is not Ready in time, from how far it is and from its
+// warning events, the last of which counts first.
+func slowReason(pod *corev1.Pod, warnings []string) farm.ReadyReason {
+	if pod == nil {
+		return farm.ReadyTimeout
+	}
+	for _, status := range containerStatuses(pod) {
+		switch waiting := status.State.Waiting; {
+		case waiting == nil:
+		case waiting.Reason == pullFailed, waiting.Reason == pullBackOff:
+			return farm.ReadyImagePull
+		case waiting.Reason == "CrashLoopBackOff":
+			return farm.ReadyExited
+		}
+		if status.State.Terminated != nil {
+			return farm.ReadyExited
+		}
+	}
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
+			return farm.ReadyUnschedulable
+		}
+	}
+	for _, warning := range slices.Backward(warnings) {
+		reason, _, _ := strings.Cut(warning, ":")
+		switch reason {
+		case "FailedMount", "FailedAttachVolume", "FailedMapVolume":
+			return farm.ReadyMount
+		case "FailedCreatePodSandBox":
+			return farm.ReadyCreateError
+		}
+	}
+	return farm.ReadyTimeout
 }
 
 func refusedByRegistry(message string) bool {

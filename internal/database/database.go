@@ -13,6 +13,8 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"config-server/internal/farm"
 )
 
 // Dialect names the kind of SQL that a database speaks.
@@ -72,7 +74,8 @@ type DB struct {
 }
 
 type options struct {
-	retried        func(name, reason string)
+	retried        func(ctx context.Context, name, reason string)
+	called         farm.CallObserver
 	connectTimeout time.Duration
 	queryTimeout   time.Duration
 	lockWait       time.Duration
@@ -83,7 +86,12 @@ type Option func(*options)
 
 // Retried has f called before each repetition, with the name of the transaction, statement or read
 // and one of the Reason constants. It must not block.
-func Retried(f func(name, reason string)) Option { return func(o *options) { o.retried = f } }
+func Retried(f func(ctx context.Context, name, reason string)) Option {
+	return func(o *options) { o.retried = f }
+}
+
+// Called has f told of each attempt of a transaction, a statement or a read, by its name.
+func Called(f farm.CallObserver) Option { return func(o *options) { o.called = f } }
 
 // ConnectTimeout replaces DefaultConnectTimeout.
 func ConnectTimeout(d time.Duration) Option { return func(o *options) { o.connectTimeout = d } }
@@ -100,7 +108,7 @@ func newDB(dialect Dialect, object string, opts []Option) *DB {
 		object:  object,
 		turn:    make(chan struct{}, 1),
 		opts: options{
-			retried:        func(string, string) {},
+			retried:        func(context.Context, string, string) {},
 			connectTimeout: DefaultConnectTimeout,
 			queryTimeout:   DefaultQueryTimeout,
 			lockWait:       DefaultLockWait,
@@ -118,6 +126,15 @@ func (db *DB) Dialect() Dialect { return db.dialect }
 // String is the database as logs and errors call it: dialect, address and name, without user and
 // password.
 func (db *DB) String() string { return db.object }
+
+// Pools are the pools of connections by name, for figures alone: main on MySQL, with that of the named
+// locks as locks; write and read on SQLite.
+func (db *DB) Pools() map[string]*sql.DB {
+	if db.dialect == SQLite {
+		return map[string]*sql.DB{"write": db.write, "read": db.read}
+	}
+	return map[string]*sql.DB{"main": db.write, "locks": db.lock}
+}
 
 // LeaveTables keeps this DB from making or adopting tables: it is for programs that only look. A
 // table that is missing is then an error of the statement that asks for it.

@@ -1,6 +1,7 @@
 package database
 
 import (
+	"context"
 	"database/sql/driver"
 	"errors"
 	"io"
@@ -79,6 +80,31 @@ func connectionLost(err error) bool {
 		}
 	}
 	return false
+}
+
+// unanswered is nil if the database answered in good order: an attempt that it refused because of
+// another transaction or a key, and what our own code makes of its answers, are no failures of its.
+func unanswered(err error) error {
+	if err == nil {
+		return nil
+	}
+	switch reasonOf(err) {
+	case ReasonDeadlock, ReasonLockWait, ReasonDuplicate:
+		return nil
+	case ReasonConnection:
+		return err
+	}
+	var my *mysql.MySQLError
+	var lite *sqlite.Error
+	for _, ended := range []error{ErrNoAnswer, ErrCommitUnknown, context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(err, ended) {
+			return err
+		}
+	}
+	if errors.As(err, &my) || errors.As(err, &lite) {
+		return err
+	}
+	return nil
 }
 
 // IsDuplicate reports whether a statement failed because a unique key has the value already.

@@ -135,7 +135,9 @@ func commit(tx *sql.Tx) error {
 func (db *DB) repeat(ctx context.Context, name string, repeatable bool, attempt func(ctx context.Context) error) error {
 	pause := firstPause
 	for n := 1; ; n++ {
+		begin := time.Now()
 		err := db.attempt(ctx, attempt)
+		db.opts.called.Tell(ctx, name, begin, unanswered(err))
 		if err == nil {
 			return nil
 		}
@@ -143,7 +145,7 @@ func (db *DB) repeat(ctx context.Context, name string, repeatable bool, attempt 
 		if reason == "" {
 			return unwrapFinal(err)
 		}
-		db.opts.retried(name, reason)
+		db.opts.retried(ctx, name, reason)
 		if !sleep(ctx, pause/2+rand.N(pause)) {
 			return fmt.Errorf("%w (stopped repeating: %w)", err, context.Cause(ctx))
 		}

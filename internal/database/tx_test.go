@@ -24,7 +24,7 @@ type told struct {
 }
 
 func (r *told) option() database.Option {
-	return database.Retried(func(name, reason string) {
+	return database.Retried(func(_ context.Context, name, reason string) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.seen = append(r.seen, name+" "+reason)
@@ -236,7 +236,7 @@ func TestInTxRepeatsOnLockWait(t *testing.T) {
 		<-holding
 		var once sync.Once
 		var reasons told
-		waiter := place.Open(t, database.LockWait(time.Second), database.Retried(func(name, reason string) {
+		waiter := place.Open(t, database.LockWait(time.Second), database.Retried(func(_ context.Context, name, reason string) {
 			reasons.seen = append(reasons.seen, name+" "+reason)
 			once.Do(func() { close(release) })
 		}))

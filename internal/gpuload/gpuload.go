@@ -33,12 +33,15 @@ type Options struct {
 	URL     string        // base URL of Prometheus: PROM_URL
 	Timeout time.Duration // of the whole round: HTTP_TIMEOUT_SEC; 0 = DefaultTimeout
 	Client  *http.Client  // nil = one of its own
+	// Called is told of each query; nil = nobody.
+	Called farm.CallObserver
 }
 
 // Scorer scores nodes. It is safe for concurrent use.
 type Scorer struct {
 	api     prometheus.API
 	timeout time.Duration
+	called  farm.CallObserver
 }
 
 // New checks the URL.
@@ -57,7 +60,7 @@ func New(opts Options) (*Scorer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set up Prometheus client: %w", err)
 	}
-	return &Scorer{api: prometheus.NewAPI(client), timeout: opts.Timeout}, nil
+	return &Scorer{api: prometheus.NewAPI(client), timeout: opts.Timeout, called: opts.Called}, nil
 }
 
 func newTransport() http.RoundTripper {
@@ -77,7 +80,9 @@ func (s *Scorer) Scores(ctx context.Context, nodes []farm.NodeName) (map[farm.No
 	if len(nodes) == 0 {
 		return map[farm.NodeName]float64{}, nil
 	}
+	begin := time.Now()
 	samples, err := s.query(ctx, queryFor(nodes))
+	s.called.Tell(ctx, fmt.Sprintf("query GPU load of %d nodes", len(nodes)), begin, err)
 	if err != nil {
 		return nil, fmt.Errorf("query GPU load of %d nodes: %w", len(nodes), err)
 	}

@@ -37,6 +37,7 @@ func (a *api) readyz(w http.ResponseWriter, r *http.Request) {
 	results := a.ready.all(r.Context())
 	status, text := http.StatusOK, "ready"
 	for _, result := range results {
+		a.Metrics.PartReady(result.Name, result.OK)
 		if !result.OK {
 			status, text = http.StatusServiceUnavailable, "not ready"
 		}

@@ -44,7 +44,9 @@ type CacheOptions struct {
 	DB    int           // REDIS_DB
 	Limit time.Duration // of one write; 0 = DefaultCacheLimit
 	Log   *slog.Logger  // nil = slog.Default
-	Now   func() time.Time
+	// Called is told of each write; nil = nobody.
+	Called farm.CallObserver
+	Now    func() time.Time
 }
 
 // Cache tells Redis what is known of users' images. It is safe for concurrent use.
@@ -55,6 +57,7 @@ type Cache struct {
 	client *redis.Client
 	limit  time.Duration
 	log    *slog.Logger
+	called farm.CallObserver
 	now    func() time.Time
 
 	mu      sync.Mutex
@@ -73,8 +76,11 @@ type silence struct{}
 func (silence) Printf(context.Context, string, ...any) {}
 
 type entry struct {
-	key  string
-	data Metadata
+	// request is the context of the request that told it, for nothing but what log lines take from it:
+	// the entry is written whether or not the request still runs.
+	request context.Context
+	key     string
+	data    Metadata
 }
 
 // NewCache starts the worker; Close ends it. Redis need not be there.
@@ -97,15 +103,16 @@ func NewCache(opts CacheOptions) *Cache {
 			// Plain SETs need none of the commands that the client would send at connect.
 			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		}),
-		limit: opts.Limit, log: opts.Log, now: opts.Now,
+		limit: opts.Limit, log: opts.Log, called: opts.Called, now: opts.Now,
 		waiting: make(chan entry, maxWaiting), stop: stop, ended: make(chan struct{}),
 	}
 	go c.work(ctx)
 	return c
 }
 
-// Put hands the metadata of a user's image over. It never blocks; what does not fit is dropped.
-func (c *Cache) Put(user farm.UserName, data Metadata) {
+// Put hands the metadata of a user's image over. It never blocks; what does not fit is dropped. The
+// end of ctx changes nothing: its values stand in the log lines of the write.
+func (c *Cache) Put(ctx context.Context, user farm.UserName, data Metadata) {
 	data.LastUpdate = c.now().UTC().Format(time.RFC3339)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -113,9 +120,9 @@ func (c *Cache) Put(user farm.UserName, data Metadata) {
 		return
 	}
 	select {
-	case c.waiting <- entry{key: "img:" + string(user), data: data}:
+	case c.waiting <- entry{request: ctx, key: "img:" + string(user), data: data}:
 	default:
-		c.log.Debug("image metadata dropped, because Redis is slow", "user", user)
+		c.log.DebugContext(ctx, "image metadata dropped, because Redis is slow", "user", user)
 	}
 }
 
@@ -162,12 +169,14 @@ func (c *Cache) work(ctx context.Context) {
 		if ctx.Err() != nil {
 			continue
 		}
+		begin := time.Now()
 		err := c.write(ctx, e)
+		c.called.Tell(e.request, "set "+e.key, begin, err)
 		switch {
 		case err != nil && !failing:
-			c.log.Warn("image metadata is not written", "error", err)
+			c.log.WarnContext(e.request, "image metadata is not written", "error", err)
 		case err == nil && failing:
-			c.log.Info("image metadata is written again")
+			c.log.InfoContext(e.request, "image metadata is written again")
 		}
 		failing = err != nil
 	}

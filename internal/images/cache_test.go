@@ -49,7 +49,7 @@ func TestNobodyWaitsForRedis(t *testing.T) {
 			if took := time.Since(begin); took > 5*time.Second {
 				t.Errorf("Close took %v", took)
 			}
-			cache.Put("kim", Metadata{Status: StatusLoaded}) // After Close it does nothing.
+			cache.Put(t.Context(), "kim", Metadata{Status: StatusLoaded}) // After Close it does nothing.
 			if err := cache.Close(t.Context()); err != nil {
 				t.Errorf("second Close: %v", err)
 			}
@@ -62,7 +62,7 @@ func TestFailingRedisIsLoggedOnce(t *testing.T) {
 	var log strings.Builder
 	cache := NewCache(CacheOptions{Addr: "127.0.0.1:1", Log: slog.New(slog.NewTextHandler(&log, nil))})
 	for range 5 {
-		cache.Put("kim", Metadata{Status: StatusLoaded})
+		cache.Put(t.Context(), "kim", Metadata{Status: StatusLoaded})
 	}
 	if err := cache.Close(t.Context()); err != nil {
 		t.Errorf("Close: %v", err)

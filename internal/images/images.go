@@ -41,6 +41,8 @@ type Options struct {
 	SaveTimeout time.Duration // of the save script; 0 = DefaultSaveTimeout
 	Cache       *Cache        // nil = no metadata is kept
 	Log         *slog.Logger  // nil = slog.Default
+	// Called is told of each load by the engine; nil = nobody.
+	Called farm.CallObserver
 }
 
 // Executor runs a command in a container of a pod. It returns the command's exit status and what it
@@ -82,15 +84,15 @@ func (s *Store) Resolve(ctx context.Context, user farm.UserName, base string) (i
 	image, info, err := s.load(ctx, user)
 	switch {
 	case errors.Is(err, errNotSaved):
-		s.tell(user, Metadata{Status: StatusBaseUsed, Version: base})
+		s.tell(ctx, user, Metadata{Status: StatusBaseUsed, Version: base})
 		return base, ""
 	case err != nil:
-		s.tell(user, Metadata{Status: StatusLoadFailed, Version: base, Path: s.tar(user), SizeMB: sizeMB(info)})
+		s.tell(ctx, user, Metadata{Status: StatusLoadFailed, Version: base, Path: s.tar(user), SizeMB: sizeMB(info)})
 		warning = farm.CutText(fmt.Sprintf("saved image of user '%s' is not used, the base image is: %v", user, err), 2*maxText)
 		s.opts.Log.WarnContext(ctx, "saved image is not used", "user", user, "reason", err)
 		return base, warning
 	}
-	s.tell(user, Metadata{Status: StatusLoaded, Version: image, Path: s.tar(user), SizeMB: sizeMB(info)})
+	s.tell(ctx, user, Metadata{Status: StatusLoaded, Version: image, Path: s.tar(user), SizeMB: sizeMB(info)})
 	return image, ""
 }
 
@@ -142,11 +144,11 @@ func (s *Store) Save(ctx context.Context, run Executor, pod farm.Pod) error {
 		err = fmt.Errorf("%s ended with exit status %d: %s", SaveScript, status, bounded(stderr))
 	}
 	if err != nil {
-		s.tell(pod.User, Metadata{Status: StatusError, Version: pod.Image, Path: s.tar(pod.User)})
+		s.tell(ctx, pod.User, Metadata{Status: StatusError, Version: pod.Image, Path: s.tar(pod.User)})
 		return fmt.Errorf("save image of pod %s: %w", pod.Name, err)
 	}
 	info, _ := look(ctx, s.tar(pod.User)) // Whoever stores images may put the file there later.
-	s.tell(pod.User, Metadata{Status: StatusSuccess, Version: "user-" + string(pod.User) + ":latest", Path: s.tar(pod.User), SizeMB: sizeMB(info)})
+	s.tell(ctx, pod.User, Metadata{Status: StatusSuccess, Version: "user-" + string(pod.User) + ":latest", Path: s.tar(pod.User), SizeMB: sizeMB(info)})
 	return nil
 }
 
@@ -169,9 +171,9 @@ func (s *Store) tar(user farm.UserName) string {
 	return filepath.Join(s.opts.StoreDir, "user-"+string(user)+".tar")
 }
 
-func (s *Store) tell(user farm.UserName, data Metadata) {
+func (s *Store) tell(ctx context.Context, user farm.UserName, data Metadata) {
 	if s.opts.Cache != nil {
-		s.opts.Cache.Put(user, data)
+		s.opts.Cache.Put(ctx, user, data)
 	}
 }
 

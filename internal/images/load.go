@@ -32,12 +32,17 @@ func (s *Store) dockerLoad(ctx context.Context, tar, image string) error {
 	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
 	command.WaitDelay = killDelay
 
+	begin := time.Now()
 	err := command.Run()
 	switch {
 	case err != nil && limited.Err() != nil:
-		return context.Cause(limited)
+		err = context.Cause(limited)
 	case err != nil:
-		return fmt.Errorf("load %s: %w: %s", tar, err, bounded(output.String()))
+		err = fmt.Errorf("load %s: %w: %s", tar, err, bounded(output.String()))
+	}
+	s.opts.Called.Tell(ctx, "load "+tar, begin, err)
+	if err != nil {
+		return err
 	}
 	if names := loadedNames(output.String()); len(names) > 0 && !hasImage(names, image) {
 		return fmt.Errorf("load %s: it holds %s, not %s", tar, bounded(strings.Join(names, ", ")), image)

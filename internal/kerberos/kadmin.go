@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"config-server/internal/farm"
 )
 
 const (
@@ -36,12 +38,13 @@ type kadmin struct {
 	limit      time.Duration
 	turns      chan struct{}
 	point      func(string)
+	called     farm.CallObserver
 }
 
 func newKadmin(opts Options, admin, password string) *kadmin {
 	k := &kadmin{
 		program: opts.Kadmin, realm: opts.Realm, kdcHost: opts.KDCHost, configFile: opts.ConfigFile, admin: admin, password: password,
-		limit: opts.Limit, turns: make(chan struct{}, maxKadmins), point: opts.Point,
+		limit: opts.Limit, turns: make(chan struct{}, maxKadmins), point: opts.Point, called: opts.Called,
 	}
 	if k.program == "" {
 		k.program = "kadmin"
@@ -246,18 +249,20 @@ func (k *kadmin) run(ctx context.Context, query string, file *os.File) (said, er
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
+	begin := time.Now()
 	err = cmd.Run()
 	s := said{out: out.String(), err: complaints.String()}
 	var exit *exec.ExitError
 	switch {
 	case ctx.Err() != nil:
-		return s, context.Cause(ctx)
+		err = context.Cause(ctx)
 	case errors.As(err, &exit):
-		return s, fmt.Errorf("kadmin: %w", k.refusal(s))
+		err = fmt.Errorf("kadmin: %w", k.refusal(s))
 	case err != nil:
-		return s, fmt.Errorf("run kadmin: %w", err)
+		err = fmt.Errorf("run kadmin: %w", err)
 	}
-	return s, nil
+	k.called.Tell(ctx, "kadmin "+query, begin, err)
+	return s, err
 }
 
 // config returns a krb5.conf of our own, or nil if the given one names the realm. It is looked at

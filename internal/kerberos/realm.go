@@ -56,7 +56,9 @@ type Options struct {
 	// Point is called before and after everything that changes the KDC or a farm node, with a name of
 	// that moment, so that tests can cut the process off there; nil = nobody.
 	Point func(name string)
-	Log   *slog.Logger
+	// Called is told of each call of kadmin; nil = nobody.
+	Called farm.CallObserver
+	Log    *slog.Logger
 }
 
 // Realm is Kerberos switched on. It is safe for concurrent use; calls on one user are made under

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -82,6 +83,7 @@ type cache struct {
 	mu      sync.Mutex
 	view    *View
 	settled bool
+	size    atomic.Pointer[Size] // of view; nil = there was none yet
 }
 
 // View returns the present state of passwd and group. It takes no lock, never writes, and reads a
@@ -123,6 +125,7 @@ func (l *Ledger) tryView() (*View, error) {
 		return nil, nil
 	}
 	l.cache.view = view
+	l.cache.size.Store(sizeOf(view))
 	l.cache.settled = l.isSettled(now.passwd) && l.isSettled(now.group) && l.isSettled(now.shadow)
 	return view, nil
 }

@@ -122,7 +122,7 @@ func TestAWriterThatKnowsNoLockCannotDoubleAPort(t *testing.T) {
 	var mu sync.Mutex
 	var reasons []string
 	other := server.Open(t, name)
-	db := databasetest.On(server, name).Open(t, database.Retried(func(_, reason string) {
+	db := databasetest.On(server, name).Open(t, database.Retried(func(_ context.Context, _, reason string) {
 		mu.Lock()
 		defer mu.Unlock()
 		reasons = append(reasons, reason)

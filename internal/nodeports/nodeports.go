@@ -88,7 +88,7 @@ func (a *Allocator) Reserve(ctx context.Context, owner Owner, wants []farm.PortW
 		}
 		return a.insert(ctx, tx, owner, ports)
 	}
-	err = a.db.InTx(ctx, "reserve_ports", reserve)
+	err = a.db.InTx(ctx, txReserve, reserve)
 	if errors.Is(err, database.ErrCommitUnknown) {
 		err = a.settle(ctx, owner, ports, reserve)
 	}
@@ -98,10 +98,20 @@ func (a *Allocator) Reserve(ctx context.Context, owner Owner, wants []farm.PortW
 	return ports, nil
 }
 
+// The transactions that choose ports, by the names that the database's observers are told.
+const (
+	txReserve = "reserve_ports"
+	txSettle  = "settle_ports"
+	txReplace = "replace_port"
+)
+
+// Reserves reports whether a transaction of that name chooses ports.
+func Reserves(tx string) bool { return tx == txReserve || tx == txSettle || tx == txReplace }
+
 // settle ends a reservation whose commit had no answer. With the lock row in hand the lost
 // transaction is over, so the rows tell whether it was kept; if not, it is run once more.
 func (a *Allocator) settle(ctx context.Context, owner Owner, ports []farm.Port, reserve func(context.Context, *sql.Tx) error) error {
-	return a.db.InTx(ctx, "settle_ports", func(ctx context.Context, tx *sql.Tx) error {
+	return a.db.InTx(ctx, txSettle, func(ctx context.Context, tx *sql.Tx) error {
 		if err := a.db.LockRow(ctx, tx, mutexRow); err != nil {
 			return err
 		}
@@ -133,7 +143,7 @@ func (a *Allocator) Replace(ctx context.Context, owner Owner, old farm.Port, tak
 	defer leave()
 
 	fresh := old
-	err = a.db.InTx(ctx, "replace_port", func(ctx context.Context, tx *sql.Tx) error {
+	err = a.db.InTx(ctx, txReplace, func(ctx context.Context, tx *sql.Tx) error {
 		if err := a.db.LockRow(ctx, tx, mutexRow); err != nil {
 			return err
 		}

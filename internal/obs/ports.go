@@ -32,35 +32,20 @@ const portsLimit = time.Second
 // taken lists the used ports, in any order and with repetitions; while it fails the series are absent.
 // It is called once for a registry.
 func (m *Metrics) NodePorts(bands []PortBand, taken func(ctx context.Context) ([]int, error)) {
-	m.registry.MustRegister(&portCollector{
-		bands: bands, taken: taken,
-		desc: prometheus.NewDesc("config_server_nodeports",
-			"NodePorts by band (all: the whole range; reachable: those that callers outside the farm reach) and state (used, free).",
-			[]string{"band", "state"}, nil),
-	})
-}
-
-type portCollector struct {
-	bands []PortBand
-	taken func(ctx context.Context) ([]int, error)
-	desc  *prometheus.Desc
-}
-
-// Describe implements prometheus.Collector.
-func (c *portCollector) Describe(out chan<- *prometheus.Desc) { out <- c.desc }
-
-// Collect implements prometheus.Collector.
-func (c *portCollector) Collect(out chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), portsLimit)
-	defer cancel()
-	ports, err := c.taken(ctx)
-	if err != nil {
-		out <- prometheus.NewInvalidMetric(c.desc, err)
-		return
-	}
-	for _, band := range c.bands {
-		used, free := band.Fill(ports)
-		out <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, float64(used), band.Name, "used")
-		out <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, float64(free), band.Name, "free")
-	}
+	m.sampled(prometheus.GaugeValue, "nodeports",
+		"NodePorts by band (all: the whole range; reachable: those that callers outside the farm reach) and state (used, free).",
+		[]string{"band", "state"}, func() ([]sample, error) {
+			ctx, cancel := context.WithTimeout(context.Background(), portsLimit)
+			defer cancel()
+			ports, err := taken(ctx)
+			if err != nil {
+				return nil, err
+			}
+			var samples []sample
+			for _, band := range bands {
+				used, free := band.Fill(ports)
+				samples = append(samples, sample{float64(used), []string{band.Name, "used"}}, sample{float64(free), []string{band.Name, "free"}})
+			}
+			return samples, nil
+		})
 }

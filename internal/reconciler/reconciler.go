@@ -71,6 +71,10 @@ type Options struct {
 	Grace time.Duration
 	Now   func() time.Time
 	Log   *slog.Logger
+	// NewPass gives the context of each pass that Run makes, say with an id for the log; nil = that of Run.
+	NewPass func(ctx context.Context) context.Context
+	// Passed is told of each pass that Run has made; nil = nobody.
+	Passed func(report Report, took time.Duration, err error)
 }
 
 // LeaseName is the lock under which a pass runs: one instance at a time.
@@ -92,17 +96,33 @@ func New(opts Options) *Reconciler { return &Reconciler{Options: opts, seen: map
 // is asked after each pass and told its error, so that a part that was down is tried again soon.
 func (r *Reconciler) Run(ctx context.Context, next func(error) <-chan time.Time) {
 	for {
-		report, err := r.guardedPass(ctx)
+		err := r.passOnce(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		r.tell(ctx, report, err)
 		select {
 		case <-ctx.Done():
 			return
 		case <-next(err):
 		}
 	}
+}
+
+// passOnce makes a pass and tells of it, unless ctx ended meanwhile.
+func (r *Reconciler) passOnce(ctx context.Context) error {
+	if r.NewPass != nil {
+		ctx = r.NewPass(ctx)
+	}
+	begin := time.Now()
+	report, err := r.guardedPass(ctx)
+	if ctx.Err() != nil {
+		return err
+	}
+	r.tell(ctx, report, err)
+	if r.Passed != nil {
+		r.Passed(report, time.Since(begin), err)
+	}
+	return err
 }
 
 // guardedPass turns a panic into the pass's error: a driver that stumbles over a broken answer must

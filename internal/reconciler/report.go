@@ -17,6 +17,13 @@ const (
 	KindTask          Kind = "task"           // a recovery
 )
 
+// Kinds lists all of them.
+func Kinds() []Kind {
+	return []Kind{
+		KindStaleRow, KindOrphanPod, KindOrphanService, KindMissingRow, KindPortConflict, KindBareRunning, KindSuspicious, KindTask,
+	}
+}
+
 // Action says what was done about a finding.
 type Action string
 

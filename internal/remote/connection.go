@@ -101,6 +101,8 @@ func (c *Client) retire(conn *connection) {
 func (c *Client) try(ctx context.Context, try *attempt) {
 	conn, err := c.dial(ctx)
 	c.mu.Lock()
+	again := c.ever
+	c.ever = c.ever || err == nil
 	switch {
 	case err != nil:
 		try.err = &ConnectError{Address: c.address, Err: err}
@@ -113,6 +115,7 @@ func (c *Client) try(ctx context.Context, try *attempt) {
 		go c.probe(conn)
 	}
 	c.connect = nil
+	c.opts.Connected(again, err)
 	close(try.done)
 	c.mu.Unlock()
 }

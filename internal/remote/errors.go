@@ -58,6 +58,15 @@ func isBroken(err error) bool {
 	return errors.As(err, &broken)
 }
 
+// unanswered is nil if the command ran to its end, whatever its status: then the host is well.
+func unanswered(err error) error {
+	var exit *ExitError
+	if errors.As(err, &exit) {
+		return nil
+	}
+	return err
+}
+
 // boundedBuffer keeps the first limit bytes and lets the rest go, so that the writer never blocks.
 // The buffer is no embedded one: its ReadFrom would pass by the limit.
 type boundedBuffer struct {

@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"config-server/internal/farm"
 )
 
 // Defaults of Options.
@@ -57,6 +59,12 @@ type Options struct {
 	MaxSessions      int           // commands at once
 
 	Log *slog.Logger // nil = slog.Default
+	// Connected is told how each attempt to connect ended, and whether it was made because a connection
+	// that there had been was gone; nil = nobody. It must not block.
+	Connected func(again bool, err error)
+	// Called is told of each command that was sent or should have been, the wait for its turn left out;
+	// nil = nobody.
+	Called farm.CallObserver
 	// Dial opens the TCP connection; nil = net.Dialer. Tests put faults here.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
@@ -69,6 +77,7 @@ type Client struct {
 
 	mu      sync.Mutex
 	closed  bool
+	ever    bool        // there was a connection
 	current *connection // nil, or the connection that new commands use
 	connect *attempt    // nil, or the attempt that is under way
 }
@@ -93,6 +102,9 @@ func New(opts Options) (*Client, error) {
 	}
 	if opts.Log == nil {
 		opts.Log = slog.Default()
+	}
+	if opts.Connected == nil {
+		opts.Connected = func(bool, error) {}
 	}
 	if opts.Dial == nil {
 		opts.Dial = new(net.Dialer).DialContext
@@ -135,10 +147,12 @@ func (c *Client) Run(ctx context.Context, argv []string, stdin []byte) (string, 
 	case <-ctx.Done():
 		return "", fmt.Errorf("ssh %s: wait for a session: %w", c.opts.Host, context.Cause(ctx))
 	}
+	begin := time.Now()
 	stdout, err := c.runOnce(ctx, command, stdin)
 	if isBroken(err) && ctx.Err() == nil {
 		stdout, err = c.runOnce(ctx, command, stdin)
 	}
+	c.opts.Called.Tell(ctx, command, begin, unanswered(err))
 	if err != nil {
 		return "", fmt.Errorf("ssh %s: %w", c.opts.Host, err)
 	}

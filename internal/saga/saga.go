@@ -60,6 +60,15 @@ type Event struct {
 // It is called in the request's goroutine and must not block.
 type Observer func(ctx context.Context, event Event)
 
+// Observers tells each of the observers, in this order.
+func Observers(all ...Observer) Observer {
+	return func(ctx context.Context, event Event) {
+		for _, observer := range all {
+			observer(ctx, event)
+		}
+	}
+}
+
 // Options of a run.
 type Options struct {
 	UseCase string

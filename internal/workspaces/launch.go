@@ -300,9 +300,13 @@ func (s *Service) removePod(ctx context.Context, pod farm.PodName, uid string) (
 
 func (l *launch) waitReady(ctx context.Context) error {
 	err := l.Cluster.WaitReady(ctx, l.created, l.ReadyLimit)
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
+	}
+	if ctx.Err() == nil {
+		l.Meter.ReadyFailed(farm.ReadyReasonOf(err))
+	}
+	switch {
 	case errors.Is(err, farm.ErrNeverReady), errors.Is(err, farm.ErrWaitTimeout):
 		return l.fail(farm.Internal, farm.StepWaitPodReady, farm.PodReadyTimeout, err)
 	default:
@@ -335,6 +339,7 @@ func (l *launch) createService(ctx context.Context, i int) error {
 			l.leftover = l.leftover || err != nil && !refused(err)
 			return err
 		}
+		l.Meter.PortTaken()
 		l.Log.InfoContext(ctx, "NodePort belongs to another Service, taking the next", "port", port.External, "pod", l.pod)
 		tried[port.External] = true
 		taken, _ := l.Cluster.TakenPorts()

@@ -123,7 +123,15 @@ type Operations interface {
 	List(ctx context.Context) ([]farm.Operation, error)
 }
 
-// Options of the use cases. Every part is required but Observer, Progress and RequestID.
+// Meter counts what only figures tell. Its methods must not block.
+type Meter interface {
+	// ReadyFailed is told why a new workspace did not get Ready.
+	ReadyFailed(reason farm.ReadyReason)
+	// PortTaken is told of a reserved NodePort that turned out to be somebody else's.
+	PortTaken()
+}
+
+// Options of the use cases. Every part is required but Observer, Progress, RequestID and Meter.
 type Options struct {
 	Cluster     Cluster
 	UserConfigs UserConfigs
@@ -138,6 +146,7 @@ type Options struct {
 	Progress    Progress
 	// RequestID is the id of the request that a context belongs to.
 	RequestID func(context.Context) string
+	Meter     Meter // nil = nobody counts
 	Log       *slog.Logger
 
 	Settings podspec.Settings
@@ -169,8 +178,16 @@ func New(opts Options) *Service {
 	if opts.Progress == nil {
 		opts.Progress = untold{}
 	}
+	if opts.Meter == nil {
+		opts.Meter = noMeter{}
+	}
 	return &Service{Options: opts, running: map[string]bool{}}
 }
+
+type noMeter struct{}
+
+func (noMeter) ReadyFailed(farm.ReadyReason) {}
+func (noMeter) PortTaken()                   {}
 
 // begin writes the record of an operation, which from then on counts as running until finish.
 func (s *Service) begin(ctx context.Context, operation farm.Operation) error {
