@@ -20,6 +20,7 @@ var mustNotKnow = map[string][]string{
 	"internal/httpapi":    {"k8s.io/client-go", database, "golang.org/x/crypto/ssh"},
 	"internal/workspaces": {"k8s.io/client-go/kubernetes", database, "golang.org/x/crypto/ssh"},
 	"internal/podspec":    {"k8s.io/client-go/kubernetes", "config-server/internal/workspaces"},
+	"internal/templates":  {"k8s.io/client-go", database, "config-server/internal/podspec"},
 	"internal/accounts":   {"k8s.io/", "golang.org/x/crypto/ssh", database},
 	"internal/ledger":     {"k8s.io/", "net/http", "golang.org/x/crypto/ssh", database},
 	"internal/cluster":    {database, "golang.org/x/crypto/ssh"},
