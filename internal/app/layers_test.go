@@ -24,6 +24,7 @@ var mustNotKnow = map[string][]string{
 	"internal/accounts":   {"k8s.io/", "golang.org/x/crypto/ssh", database},
 	"internal/ledger":     {"k8s.io/", "net/http", "golang.org/x/crypto/ssh", database},
 	"internal/cluster":    {database, "golang.org/x/crypto/ssh"},
+	"internal/gpuoptions": {"k8s.io/client-go", database, "golang.org/x/crypto/ssh"},
 	"internal/gpuload":    {"k8s.io/", database},
 	"internal/nodeports":  {"k8s.io/", "net/http"},
 	"internal/operations": {"k8s.io/", "net/http"},

@@ -36,3 +36,28 @@ const (
 
 // Detected reports whether the service itself has to ask for the GPU, as no template does.
 func (o GPUOption) Detected() bool { return o.Template == "" }
+
+// GPURoom counts devices; -1 = not known.
+type GPURoom struct{ Free, Total int64 }
+
+// GPUChoice is an option that was chosen, with where it can be had.
+type GPUChoice struct {
+	GPUOption
+	// Asks is the number of devices that the option's template asks for; 0 = the option was detected,
+	// or its template asks for no resource.
+	Asks int64
+	// Rooms has the nodes that offer the option; nil = not known.
+	Rooms map[NodeName]GPURoom
+}
+
+// GPUOffer is what can be asked for, sorted by ID, and what could not be found out.
+type GPUOffer struct {
+	Options  []GPUOption
+	Warnings []string
+}
+
+// GPUCount counts the GPUs of one resource and model, which is empty where nodes name none.
+type GPUCount struct {
+	Resource, Model string
+	GPURoom
+}
