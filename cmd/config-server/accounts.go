@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,12 +15,12 @@ func usersCommand(in invocation) *cobra.Command {
 	r := remoteFlags(in, users)
 	users.AddCommand(listing[client.Users]{
 		ask: func(ctx context.Context, c *client.Client) (client.Users, error) { return c.Users(ctx) },
-		table: func(answer client.Users) lines {
+		print: func(out io.Writer, answer client.Users) error {
 			table := newLines("NAME", "UID", "GID", "GECOS", "HOME", "SHELL")
 			for _, u := range answer.Users {
 				table.add(u.Name, u.UID, u.GID, or(u.Gecos), u.Home, or(u.Shell))
 			}
-			return table
+			return table.print(out)
 		},
 	}.on(&cobra.Command{
 		Use:   "list",
@@ -36,12 +37,12 @@ func groupsCommand(in invocation) *cobra.Command {
 	r := remoteFlags(in, groups)
 	groups.AddCommand(listing[client.Groups]{
 		ask: func(ctx context.Context, c *client.Client) (client.Groups, error) { return c.Groups(ctx) },
-		table: func(answer client.Groups) lines {
+		print: func(out io.Writer, answer client.Groups) error {
 			table := newLines("NAME", "GID", "MEMBERS")
 			for _, g := range answer.Groups {
 				table.add(g.Name, g.GID, or(strings.Join(g.Members, ",")))
 			}
-			return table
+			return table.print(out)
 		},
 	}.on(&cobra.Command{
 		Use:   "list",

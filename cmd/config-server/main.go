@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // Exit codes of every subcommand.
@@ -26,6 +27,7 @@ type invocation struct {
 	environ []string
 	out     io.Writer
 	errors  io.Writer
+	now     func() time.Time // nil = time.Now; ages are told by it
 }
 
 // getenv is the variable of the environment, "" if it is not set.

@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 )
 
@@ -74,6 +75,11 @@ func (l lines) add(cells ...any) {
 	l.writer.AppendRow(row)
 }
 
+// right puts a column whose cells are no plain numbers at its right end.
+func (l lines) right(column string) {
+	l.writer.SetColumnConfigs([]table.ColumnConfig{{Name: column, Align: text.AlignRight, AlignHeader: text.AlignRight}})
+}
+
 // print writes the table.
 func (l lines) print(out io.Writer) error {
 	_, err := io.WriteString(out, l.writer.Render()+"\n")
@@ -87,6 +93,15 @@ func printable(text string) string {
 		return strconv.QuoteToGraphic(text)
 	}
 	return text
+}
+
+// printableLines is printable for a text of several lines, which stay lines and are set in.
+func printableLines(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = printable(line)
+	}
+	return strings.Join(lines, "\n    ")
 }
 
 // none stands in a table where there is nothing to tell.

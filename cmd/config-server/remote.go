@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -70,10 +71,10 @@ func groupCommand(use, short string) *cobra.Command {
 	}
 }
 
-// listing is a subcommand that asks once and prints the answer as it is, or as a table.
+// listing is a subcommand that asks once and prints the answer as it is, or for people.
 type listing[T any] struct {
 	ask   func(context.Context, *client.Client) (T, error)
-	table func(T) lines
+	print func(io.Writer, T) error
 }
 
 // on gives the subcommand its -o and its work.
@@ -93,7 +94,7 @@ func (l listing[T]) on(command *cobra.Command, r *remote) *cobra.Command {
 		if *form == formJSON {
 			err = printJSON(r.in.out, answer)
 		} else {
-			err = l.table(answer).print(r.in.out)
+			err = l.print(r.in.out, answer)
 		}
 		if err != nil {
 			return failed(fmt.Errorf("print the answer: %w", err))

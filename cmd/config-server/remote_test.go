@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bytes"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -38,8 +41,55 @@ var answered = map[string]string{
 		{"name":"kim","uid":20000,"gid":20000,"gecos":"김민수, 석사과정","home":"/home/kim","shell":"/bin/bash"},
 		{"name":"user2100","uid":20001,"gid":20001,"gecos":"GPU User","home":"/home/user2100","shell":"/bin/bash"},
 		{"name":"odd","uid":20002,"gid":20002,"gecos":"bell\u0007","home":"/home/odd","shell":""}]}`,
+	"/workspaces": `{"workspaces":[
+		{"username":"kim","pod_name":"ailab-kim-0a1b2c3d","node":"farm6","stage":"ready","phase":"Running","ready":true,"created_at":"2026-11-30T08:15:00Z",
+		 "ports":[{"internal_port":22,"node_port":30000,"purpose":"ssh"},{"internal_port":7860,"node_port":30003,"purpose":"시연 화면"}],"gpus":2},
+		{"username":"lee","pod_name":"ailab-lee-00000001","node":"","stage":"waiting_ready","phase":"Pending","ready":false,"created_at":"2026-11-30T10:14:30Z","ports":[],"gpus":0},
+		{"username":"park","pod_name":"ailab-park-00000002","node":"farm5","stage":"started","phase":"Terminating","ready":false,"created_at":"2026-11-27T10:15:00Z","ports":[],"gpus":0}]}`,
+	"/nodes": `{"nodes":[{"name":"farm6","ready":true,"schedulable":true,"score":11.3765625,"workspaces":3},{"name":"farm8","ready":false,"schedulable":false,"score":null,"workspaces":0}],
+		"nodeports":{"all":{"used":6,"free":2762},"reachable":{"used":6,"free":92}},"warnings":["the load of farm8 is not known"]}`,
+	"/operations?limit=100":            `{"operations":[` + failedCreate + `]}`,
+	"/operations?limit=5&username=lee": `{"operations":[]}`,
+	"/pods/kim/status":                 failedStatus,
+	"/pods/nobody/status": `{"username":"nobody","stage":"unknown","message":"there is no workspace","updated_at":null,"started_at":null,
+		"pod_name":"","node":"","operation":"","operation_id":"","request_id":"","code":"","detail":""}`,
 	"/accounts/groups": `{"groups":[{"name":"sudo","gid":27,"members":[]},{"name":"연구실","gid":20005,"members":["kim","user2100"]},{"name":"dev","gid":20300,"members":["kim"]}]}`,
 }
+
+const failedCreate = `{"id":"0b0f6d1e","operation":"create","username":"kim","pod_name":"ailab-kim-0a1b2c3d","node":"farm6","old_pod_name":"","old_node":"",
+	"stage":"failed","message":"create-pod failed at WAIT_POD_READY","code":"POD_READY_TIMEOUT","detail":"ended with status 3","request_id":"4f6c2a1b",
+	"started_at":"2026-11-30T02:11:07.900Z","updated_at":null,"done":true,"steps":[{"step":"WAIT_POD_READY","result":"error","seconds":3.1}],"undo":[{"step":"CREATE_POD","result":"undone"}]}`
+
+const failedStatus = `{"username":"kim","stage":"failed","message":"create-pod failed at WAIT_POD_READY","updated_at":"2026-11-30T02:11:12.001Z",
+	"started_at":"2026-11-30T02:11:07.904Z","pod_name":"ailab-kim-0a1b2c3d","node":"farm6","operation":"create","operation_id":"0b0f6d1e","request_id":"4f6c2a1b",
+	"code":"POD_READY_TIMEOUT","detail":"container shell ended: 오류\nno\u0007user"}`
+
+const podsTable = `USER  POD                  NODE   STAGE          AGE   GPUS  PORTS
+kim   ailab-kim-0a1b2c3d   farm6  ready          120m     2  ssh:30000,시연 화면:30003
+lee   ailab-lee-00000001   -      waiting_ready  30s      0  -
+park  ailab-park-00000002  farm5  terminating    3d       0  -
+`
+
+const nodesTable = `NAME   READY  SCHEDULABLE  SCORE  WORKSPACES
+farm6  true   true         11.38           3
+farm8  false  false            -           0
+
+NodePorts: 6 used, 2762 free; of those that callers outside the farm reach 6 used, 92 free
+warning: the load of farm8 is not known
+`
+
+const operationsTable = `STARTED               OPERATION  USER  POD                 NODE   STAGE   CODE               MESSAGE
+2026-11-30T02:11:07Z  create     kim   ailab-kim-0a1b2c3d  farm6  failed  POD_READY_TIMEOUT  create-pod failed at WAIT_POD_READY
+`
+
+const statusTable = `USER  STAGE   OPERATION  POD                 NODE   UPDATED               MESSAGE
+kim   failed  create     ailab-kim-0a1b2c3d  farm6  2026-11-30T02:11:12Z  create-pod failed at WAIT_POD_READY
+
+code: POD_READY_TIMEOUT (docs/CODES.md tells what to do)
+detail: container shell ended: 오류
+    "no\auser"
+request id: 4f6c2a1b
+`
 
 const usersTable = `NAME        UID    GID  GECOS             HOME            SHELL
 root          0      0  -                 /root           /bin/bash
@@ -54,13 +104,34 @@ sudo       27  -
 dev     20300  kim
 `
 
+// noon is when the tests look.
+func noon() time.Time { return time.Date(2026, 11, 30, 10, 15, 0, 0, time.UTC) }
+
+// looks are the subcommands that ask once: what they ask for, and the table that they print.
+var looks = []struct {
+	args        []string
+	path, table string
+}{
+	{[]string{"users", "list"}, "/accounts/users", usersTable},
+	{[]string{"groups", "list"}, "/accounts/groups", groupsTable},
+	{[]string{"pods", "list"}, "/workspaces", podsTable},
+	{[]string{"pods", "status", "kim"}, "/pods/kim/status", statusTable},
+	{[]string{"pods", "status", "nobody"}, "/pods/nobody/status",
+		"USER    STAGE    OPERATION  POD  NODE  UPDATED  MESSAGE\nnobody  unknown  -          -    -     -        there is no workspace\n"},
+	{[]string{"operations", "list"}, "/operations?limit=100", operationsTable},
+	{[]string{"operations", "list", "--user", "lee", "--limit", "5"}, "/operations?limit=5&username=lee",
+		"STARTED  OPERATION  USER  POD  NODE  STAGE  CODE  MESSAGE\n"},
+	{[]string{"nodes", "list"}, "/nodes", nodesTable},
+}
+
 func TestTablesAreAlignedAlsoWithKoreanText(t *testing.T) {
 	t.Parallel()
 	url := farmOf(t, "", answered)
-	for name, want := range map[string]string{"users": usersTable, "groups": groupsTable} {
-		code, out, errors := typed(t.Context(), []string{"CONFIG_SERVER_URL=" + url}, name, "list")
-		if diff := cmp.Diff(want, out); code != exitOK || errors != "" || diff != "" {
-			t.Errorf("%s: exit %d %s (-want +got):\n%s", name, code, errors, diff)
+	for _, look := range looks {
+		var out, said bytes.Buffer
+		code := run(t.Context(), invocation{args: look.args, environ: []string{"CONFIG_SERVER_URL=" + url}, out: &out, errors: &said, now: noon})
+		if diff := cmp.Diff(look.table, out.String()); code != exitOK || said.Len() > 0 || diff != "" {
+			t.Errorf("%v: exit %d %s (-want +got):\n%s", look.args, code, said.String(), diff)
 		}
 	}
 }
@@ -68,11 +139,76 @@ func TestTablesAreAlignedAlsoWithKoreanText(t *testing.T) {
 func TestJSONIsTheServicesAnswer(t *testing.T) {
 	t.Parallel()
 	url := farmOf(t, "", answered)
-	for name, path := range map[string]string{"users": "/accounts/users", "groups": "/accounts/groups"} {
-		code, out, errors := typed(t.Context(), nil, name, "list", "--server", url, "-o", "json")
-		if diff := cmp.Diff(decoded(t, answered[path]), decoded(t, out)); code != exitOK || errors != "" || diff != "" {
-			t.Errorf("%s: exit %d %s (-want +got):\n%s", name, code, errors, diff)
+	for _, look := range looks {
+		code, out, errors := typed(t.Context(), nil, append(look.args, "--server", url, "-o", "json")...)
+		if diff := cmp.Diff(decoded(t, answered[look.path]), decoded(t, out)); code != exitOK || errors != "" || diff != "" {
+			t.Errorf("%v: exit %d %s (-want +got):\n%s", look.args, code, errors, diff)
 		}
+	}
+}
+
+func TestWatchTellsEachChangeUntilTheOutcome(t *testing.T) {
+	t.Parallel()
+	event := func(stage, more string) string {
+		return `event: status` + "\n" + `data: {"username":"kim","stage":"` + stage + `","message":"` + stage + ` 중","updated_at":"2026-11-30T02:11:12.001Z"` + more + `}` + "\n\n"
+	}
+	const head = "UPDATED               STAGE                 MESSAGE\n"
+	line := func(stage string) string {
+		return fmt.Sprintf("2026-11-30T02:11:12Z  %-20s  %s 중\n", stage, stage)
+	}
+	for name, tc := range map[string]struct {
+		stream string
+		code   int
+		out    string
+		says   string
+	}{
+		"ready": {": hello\n\n" + event("waiting_ready", "") + ": still here\n\n" + event("ready", "") + event("failed", ""),
+			exitOK, head + line("waiting_ready") + line("ready"), ""},
+		"failed": {event("creating_pod", "") + event("failed", `,"code":"POD_CREATE_FAILED","detail":"quota","request_id":"R"`),
+			exitFailed, head + line("creating_pod") + line("failed") + "\ncode: POD_CREATE_FAILED (docs/CODES.md tells what to do)\ndetail: quota\nrequest id: R\n", ""},
+		"gone after it was there": {event("unknown", "") + event("started", "") + event("unknown", ""),
+			exitOK, head + line("unknown") + line("started") + line("unknown"), ""},
+		"cut off":        {event("creating_pod", ""), exitFailed, head + line("creating_pod"), "ended before there was an outcome"},
+		"no JSON":        {"data: {\n\n", exitFailed, "", "read an event"},
+		"nothing at all": {"", exitFailed, "", "ended before there was an outcome"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("Accept") != "text/event-stream" || r.URL.Path != "/pods/kim/status" {
+					t.Errorf("asked %s %v", r.URL, r.Header)
+				}
+				w.Header().Set("Content-Type", "text/event-stream")
+				_, _ = w.Write([]byte(tc.stream))
+			}))
+			defer server.Close()
+			code, out, errors := typed(t.Context(), nil, "pods", "status", "kim", "--watch", "--server", server.URL)
+			if diff := cmp.Diff(tc.out, out); code != tc.code || diff != "" || !strings.Contains(errors, tc.says) {
+				t.Errorf("exit %d %s (-want +got):\n%s", code, errors, diff)
+			}
+			code, out, _ = typed(t.Context(), nil, "pods", "status", "kim", "-w", "-o", "json", "--server", server.URL)
+			lines := strings.Count(tc.out, " 중\n")
+			if code != tc.code || strings.Count(out, "\n") != lines {
+				t.Errorf("in JSON: exit %d, not %d lines:\n%s", code, lines, out)
+			}
+			for text := range strings.Lines(out) {
+				decoded(t, text)
+			}
+		})
+	}
+}
+
+func TestUsersAreCompleted(t *testing.T) {
+	t.Parallel()
+	url := farmOf(t, "", answered)
+	for _, args := range [][]string{{"pods", "status", ""}, {"operations", "list", "--user", ""}} {
+		code, out, _ := typed(t.Context(), []string{"CONFIG_SERVER_URL=" + url}, append([]string{"__complete"}, args...)...)
+		if code != exitOK || !strings.HasPrefix(out, "kim\nuser2100\nodd\n:") {
+			t.Errorf("%v: exit %d\n%s", args, code, out)
+		}
+	}
+	if code, out, _ := typed(t.Context(), []string{"CONFIG_SERVER_URL=http://127.0.0.1:1"}, "__complete", "pods", "status", ""); code != exitOK || !strings.HasPrefix(out, ":1") {
+		t.Errorf("without a service: exit %d\n%s", code, out)
 	}
 }
 

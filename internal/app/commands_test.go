@@ -37,17 +37,26 @@ func TestSubcommandsThatLookAtARunningService(t *testing.T) {
 	w := world.New(t, world.Options{})
 	service := w.Service(t, nil)
 	world.Call(t, service.URL, "PUT", "/accounts/users", `{"name":"kim","passwd_base64":"ZGVtbw==","gecos":"김민수, 석사과정"}`, 201)
+	pod := world.Call(t, service.URL, "POST", "/create-pod", `{"username":"kim"}`, 201)
 	world.Call(t, service.URL, "PUT", "/accounts/groups", `{"name":"team","gid":20300,"members":["kim"]}`, 201)
 	env := map[string]string{"CONFIG_SERVER_URL": service.URL}
 	for _, tc := range []struct {
 		args []string
 		path string
-		line string // one of the table, blanks between cells taken together
+		line string // words that stand in the table like this, blanks between cells taken together
 	}{
 		{[]string{"users", "list"}, "/accounts/users", "kim 20000 20000 김민수, 석사과정 /home/kim /bin/bash"},
 		{[]string{"groups", "list"}, "/accounts/groups", "team 20300 kim"},
+		{[]string{"pods", "list"}, "/workspaces", "kim " + pod.Text("pod_name") + " " + pod.Text("node") + " ready "},
+		{[]string{"pods", "status", "kim"}, "/pods/kim/status", "kim ready create " + pod.Text("pod_name")},
+		{[]string{"operations", "list"}, "/operations?limit=100", " create kim " + pod.Text("pod_name") + " " + pod.Text("node") + " ready"},
+		{[]string{"nodes", "list"}, "/nodes", pod.Text("node") + " true true "},
 	} {
-		code, out, errs := byHand(t, w, env, append(tc.args, "-o", "json")...)
+		code, out, errs := byHand(t, w, env, tc.args...)
+		if code != 0 || !strings.Contains(squeezed(out), tc.line) {
+			t.Errorf("%v: exit %d, no %q in\n%s%s", tc.args, code, tc.line, out, errs)
+		}
+		code, out, errs = byHand(t, w, env, append(tc.args, "-o", "json")...)
 		var got, want any
 		if err := json.Unmarshal([]byte(out), &got); err != nil {
 			t.Fatalf("%v: exit %d: %v\n%s%s", tc.args, code, err, out, errs)
@@ -58,10 +67,18 @@ func TestSubcommandsThatLookAtARunningService(t *testing.T) {
 		if diff := cmp.Diff(want, got); code != 0 || diff != "" {
 			t.Errorf("%v: exit %d, differs from the answer (-want +got):\n%s", tc.args, code, diff)
 		}
-		code, out, errs = byHand(t, w, env, tc.args...)
-		if code != 0 || !strings.Contains("\n"+squeezed(out), "\n"+tc.line+"\n") {
-			t.Errorf("%v: exit %d, no line %q in\n%s%s", tc.args, code, tc.line, out, errs)
-		}
+	}
+
+	// A watch waits for a workspace and follows it to its end.
+	world.Call(t, service.URL, "PUT", "/accounts/users", world.UserBody("lee"), 201)
+	made := make(chan answered, 1)
+	go func() {
+		answer, err := world.Send(t.Context(), service.URL, "POST", "/create-pod", `{"username":"lee"}`)
+		made <- answered{answer, err}
+	}()
+	code, out, errs := byHand(t, w, env, "pods", "status", "lee", "--watch")
+	if got := <-made; got.err != nil || got.answer.Status != 201 || code != 0 || !strings.Contains(squeezed(out), "Z ready ") {
+		t.Errorf("create-pod: %v %s; watch: exit %d\n%s%s", got.err, got.answer.Body, code, out, errs)
 	}
 }
 

@@ -3,6 +3,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -54,13 +55,17 @@ type Options struct {
 	URL string
 	// Token is sent with each call unless it is empty.
 	Token string
+	// Silence is how long a stream may say nothing; zero = a minute. The service says that it lives
+	// every 15 s.
+	Silence time.Duration
 }
 
 // Client asks one service. It is safe for concurrent use.
 type Client struct {
-	base   *url.URL
-	token  string
-	client *http.Client
+	base    *url.URL
+	token   string
+	silence time.Duration
+	client  *http.Client
 }
 
 // New returns a client. The error says that the address is none, or that the token cannot be sent.
@@ -78,7 +83,7 @@ func New(opts Options) (*Client, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.DialContext = (&net.Dialer{Timeout: connectLimit}).DialContext
 	transport.ResponseHeaderTimeout = answerLimit
-	return &Client{base: base, token: opts.Token, client: &http.Client{
+	return &Client{base: base, token: opts.Token, silence: cmp.Or(opts.Silence, time.Minute), client: &http.Client{
 		Transport: transport,
 		// A redirect would take the token to where nobody meant it to go.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

@@ -1,17 +1,20 @@
 package client_test
 
 import (
+	"context"
 	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"config-server/internal/client"
+	"config-server/internal/farm"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -150,5 +153,52 @@ func TestNobodyAnswers(t *testing.T) {
 	}
 	if strings.Count(err.Error(), address+"/accounts/users") != 1 {
 		t.Errorf("the address is told more than once: %v", err)
+	}
+}
+
+// A stream that hangs is not waited for without end, and neither is one that nobody wants any more.
+func TestWatchEndsWhenTheStreamHangs(t *testing.T) {
+	t.Parallel()
+	away := errors.New("the caller went away")
+	for name, tc := range map[string]struct {
+		silence time.Duration
+		leave   bool
+		says    string
+	}{
+		"silence":        {50 * time.Millisecond, false, "it said nothing for 50ms"},
+		"nobody watches": {time.Minute, true, away.Error()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := played(t, func(w http.ResponseWriter, r *http.Request) {
+				answers(200, "text/event-stream", "data: {\"stage\":\"started\"}\n\n")(w, r)
+				w.(http.Flusher).Flush()
+				<-r.Context().Done()
+			})
+			ctx, leave := context.WithCancelCause(t.Context())
+			defer leave(nil)
+			last, err := newClient(t, client.Options{URL: url, Silence: tc.silence}).Watch(ctx, "kim", func(client.Status) error {
+				if tc.leave {
+					leave(away)
+				}
+				return nil
+			})
+			if last.Stage != "started" || err == nil || !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("%+v, %v", last, err)
+			}
+		})
+	}
+}
+
+func TestNamesThatCannotExistAreNotAskedFor(t *testing.T) {
+	t.Parallel()
+	c := newClient(t, client.Options{URL: "http://127.0.0.1:1"})
+	for _, name := range []string{"", "..", "a/b"} {
+		if _, err := c.Status(t.Context(), name); !errors.Is(err, farm.ErrBadName) {
+			t.Errorf("status of %q: %v", name, err)
+		}
+		if _, err := c.Watch(t.Context(), name, func(client.Status) error { return nil }); !errors.Is(err, farm.ErrBadName) {
+			t.Errorf("watch of %q: %v", name, err)
+		}
 	}
 }

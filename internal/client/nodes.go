@@ -1,0 +1,39 @@
+package client
+
+import "context"
+
+// Node is a node of the cluster.
+type Node struct {
+	Name        string   `json:"name"`
+	Ready       bool     `json:"ready"`
+	Schedulable bool     `json:"schedulable"`
+	Score       *float64 `json:"score"` // lower is better; nil = not known
+	Workspaces  int      `json:"workspaces"`
+}
+
+// PortFill counts NodePorts.
+type PortFill struct {
+	Used int `json:"used"`
+	Free int `json:"free"`
+}
+
+// NodePorts counts the whole range, and the part that callers outside the farm reach.
+type NodePorts struct {
+	All       PortFill `json:"all"`
+	Reachable PortFill `json:"reachable"`
+}
+
+// Nodes is the answer of GET /nodes, by name. NodePorts is nil if they are not known; a warning
+// then says why.
+type Nodes struct {
+	Nodes     []Node     `json:"nodes"`
+	NodePorts *NodePorts `json:"nodeports"`
+	Warnings  []string   `json:"warnings,omitempty"`
+}
+
+// Nodes lists all nodes with their load.
+func (c *Client) Nodes(ctx context.Context) (Nodes, error) {
+	var list Nodes
+	err := c.get(ctx, &list, nil, "nodes")
+	return list, err
+}
