@@ -282,3 +282,51 @@ func TestCheck(t *testing.T) {
 		t.Error("Check of an unreachable admin_be gave no error")
 	}
 }
+
+func TestRequestIDIsSentAlong(t *testing.T) {
+	t.Parallel()
+	type key struct{}
+	var got []string
+	client := newClient(t, func(w http.ResponseWriter, r *http.Request) {
+		got = append(got, strings.Join(r.Header.Values("X-Request-Id"), ","))
+		w.WriteHeader(http.StatusNotFound)
+	}, func(o *Options) {
+		o.RequestID = func(ctx context.Context) string { id, _ := ctx.Value(key{}).(string); return id }
+	})
+	for _, ctx := range []context.Context{context.WithValue(t.Context(), key{}, "r-1"), t.Context()} {
+		if err := client.Check(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(got) != 2 || got[0] != "r-1" || got[1] != "" {
+		t.Errorf("sent %q, want one id and none", got)
+	}
+}
+
+func TestCallsAreTold(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		handler http.HandlerFunc
+		failed  bool
+	}{
+		"well":         {answer(200, `{"image":"x:1"}`), false},
+		"unknown user": {answer(404, ``), false},
+		"broken":       {answer(500, ``), true},
+		"refused":      {answer(403, ``), true},
+		"no answer":    {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var told []string
+			client := newClient(t, c.handler, func(o *Options) {
+				o.Called = func(_ context.Context, call string, _ time.Duration, err error) {
+					told = append(told, fmt.Sprint(call, ", failed ", err != nil))
+				}
+			})
+			_, _ = client.UserConfig(t.Context(), "kim")
+			if want := fmt.Sprint("get the configuration of kim, failed ", c.failed); len(told) != 1 || told[0] != want {
+				t.Errorf("told %q, want %q", told, want)
+			}
+		})
+	}
+}

@@ -58,6 +58,7 @@ func (a *App) auditIfDue(ctx context.Context, interval time.Duration) (next time
 		return soon, nil
 	}
 	defer lock.Unlock()
+	ctx = obs.WithRequestID(ctx, obs.NewRequestID())
 	var report audit.Report
 	err = guarded(func() (err error) { report, err = a.audit(ctx, ServiceURL(a.config)); return err })
 	switch {
@@ -65,11 +66,11 @@ func (a *App) auditIfDue(ctx context.Context, interval time.Duration) (next time
 		return soon, context.Cause(ctx)
 	case err != nil:
 		if unsaved := a.parts.findings.SaveError(ctx, err); unsaved != nil {
-			a.log.Warn("audit failed and cannot say so", "error", unsaved)
+			a.log.WarnContext(ctx, "audit failed and cannot say so", "error", unsaved)
 		}
 		return soon, err
 	}
-	a.log.Info("audited", "findings", len(report.Findings))
+	a.log.InfoContext(ctx, "audited", "findings", len(report.Findings))
 	if err := a.parts.findings.Save(ctx, report.Findings); err != nil {
 		return soon, err
 	}

@@ -124,6 +124,9 @@ func TestWaitReadyTimesOut(t *testing.T) {
 		update(t, client, guestPod(waiting("ContainerCreating", "")))
 		err := <-outcome
 		check(t, err, farm.ErrWaitTimeout, "container shell waits: ContainerCreating; events: FailedMount: mount failed: timed out")
+		if reason := farm.ReadyReasonOf(err); reason != farm.ReadyMount {
+			t.Errorf("reason %q", reason)
+		}
 		if waited := time.Since(begin); waited != time.Minute {
 			t.Errorf("it took %s", waited)
 		}
@@ -140,7 +143,11 @@ func TestWaitReadyTellsLateEvents(t *testing.T) {
 		if err := client.Tracker().Add(warning("Failed", "Error: secret is missing", 0)); err != nil {
 			t.Fatal(err)
 		}
-		check(t, <-outcome, farm.ErrNeverReady, "refused; events: Failed: Error: secret is missing")
+		err := <-outcome
+		check(t, err, farm.ErrNeverReady, "refused; events: Failed: Error: secret is missing")
+		if reason := farm.ReadyReasonOf(err); reason != farm.ReadyConfigError {
+			t.Errorf("reason %q", reason)
+		}
 	})
 }
 
@@ -165,7 +172,11 @@ func TestWaitReadyEndsWithItsCaller(t *testing.T) {
 		go func() { outcome <- c.WaitReady(ctx, podOf(guestPod()), time.Minute) }()
 		mustWait(t, outcome)
 		cancel(gone)
-		check(t, <-outcome, gone, "ailab-kim-01020304")
+		err := <-outcome
+		check(t, err, gone, "ailab-kim-01020304")
+		if reason := farm.ReadyReasonOf(err); reason != farm.ReadyOther {
+			t.Errorf("a wait that nobody wanted any more has reason %q", reason)
+		}
 	})
 }
 
@@ -218,6 +229,9 @@ func TestWaitReadyWithoutWatchAndLooks(t *testing.T) {
 		var api *farm.APIError
 		if !errors.As(err, &api) || errors.Is(err, farm.ErrWaitTimeout) || errors.Is(err, farm.ErrNeverReady) {
 			t.Errorf("want an APIError alone, got %v", err)
+		}
+		if reason := farm.ReadyReasonOf(err); reason != farm.ReadyUnreadable {
+			t.Errorf("reason %q", reason)
 		}
 		if looks < 10 || looks > 30 {
 			t.Errorf("%d looks within a minute", looks)

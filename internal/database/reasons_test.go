@@ -51,6 +51,35 @@ func TestReasonOf(t *testing.T) {
 	}
 }
 
+func TestUnansweredIsTheDatabasesFailureAlone(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		err    error
+		failed bool
+	}{
+		"none":                     {nil, false},
+		"deadlock":                 {&mysql.MySQLError{Number: 1213}, false},
+		"lock wait":                {fmt.Errorf("insert: %w", &mysql.MySQLError{Number: 1205}), false},
+		"duplicate key":            {finalError{&mysql.MySQLError{Number: 1062}}, false},
+		"the caller's own error":   {errors.New("no free port"), false},
+		"no rows":                  {sql.ErrNoRows, false},
+		"server shuts down":        {&mysql.MySQLError{Number: 1053}, true},
+		"wrong password":           {&mysql.MySQLError{Number: 1045}, true},
+		"refused":                  {&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, true},
+		"lost in commit":           {commitError{cause: io.EOF}, true},
+		"no answer":                {fmt.Errorf("%w: x", ErrNoAnswer), true},
+		"nobody waits any more":    {fmt.Errorf("read: %w", context.Canceled), true},
+		"the caller's time is out": {fmt.Errorf("read: %w", context.DeadlineExceeded), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := unanswered(test.err); (got != nil) != test.failed || test.failed && got != test.err {
+				t.Errorf("unanswered(%v) = %v", test.err, got)
+			}
+		})
+	}
+}
+
 func TestLockNameFitsTheServerAndIsTheDatabasesOwn(t *testing.T) {
 	t.Parallel()
 	one, two := &DB{scope: "farm"}, &DB{scope: "farm2"}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"strconv"
@@ -119,6 +120,63 @@ func TestInTxRepeatsOnDuplicateKey(t *testing.T) {
 		wantUsers(t, db, "a", "b")
 		if got, want := retried.all(), []string{"add duplicate"}; !slices.Equal(got, want) {
 			t.Errorf("retried = %q, want %q", got, want)
+		}
+	})
+}
+
+// Each attempt is told, with the context of whoever asked, and so is each repetition.
+func TestAttemptsAreTold(t *testing.T) {
+	t.Parallel()
+	type key struct{}
+	databasetest.Each(t, func(t *testing.T, place databasetest.Place) {
+		var told []string
+		db := place.Open(t,
+			database.Retried(func(ctx context.Context, name, reason string) {
+				told = append(told, fmt.Sprint(ctx.Value(key{}), ": again ", name, " ", reason))
+			}),
+			database.Called(func(ctx context.Context, name string, took time.Duration, err error) {
+				told = append(told, fmt.Sprint(ctx.Value(key{}), ": ", name, ", took time ", took > 0, ", failed ", err != nil))
+			}))
+		ctx := context.WithValue(t.Context(), key{}, "r-1")
+		attempts := 0
+		err := db.InTx(ctx, "add", func(ctx context.Context, tx *sql.Tx) error {
+			attempts++
+			return errors.Join(insert(ctx, tx, "a"), insert(ctx, tx, string(rune('a'+attempts-1))))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := db.Read(ctx, "look", func(ctx context.Context, q database.Queryer) error {
+			_, err := q.QueryContext(ctx, "SELECT nothing FROM nowhere")
+			return err
+		}); err == nil {
+			t.Error("a wrong statement gave no error")
+		}
+		want := []string{
+			"r-1: add, took time true, failed false", "r-1: again add duplicate", "r-1: add, took time true, failed false",
+			"r-1: look, took time true, failed true",
+		}
+		if !slices.Equal(told, want) {
+			t.Errorf("told %q, want %q", told, want)
+		}
+	})
+}
+
+func TestPoolsAreNamed(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, place databasetest.Place) {
+		pools := place.Open(t).Pools()
+		want := []string{"locks", "main"}
+		if place.Dialect == database.SQLite {
+			want = []string{"read", "write"}
+		}
+		if got := slices.Sorted(maps.Keys(pools)); !slices.Equal(got, want) {
+			t.Errorf("pools %q, want %q", got, want)
+		}
+		for name, pool := range pools {
+			if pool.Stats().MaxOpenConnections == 0 {
+				t.Errorf("pool %s is unbounded", name)
+			}
 		}
 	})
 }

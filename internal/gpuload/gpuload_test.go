@@ -194,3 +194,29 @@ func TestChoose(t *testing.T) {
 		})
 	}
 }
+
+func TestQueriesAreTold(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		handler http.HandlerFunc
+		failed  bool
+	}{
+		"well":   {vector("a/util/10"), false},
+		"broken": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var told []string
+			scorer := newScorer(t, c.handler, time.Minute)
+			scorer.called = func(_ context.Context, call string, _ time.Duration, err error) {
+				told = append(told, fmt.Sprint(call, ", failed ", err != nil))
+			}
+			for _, nodes := range [][]farm.NodeName{nil, {"a", "b"}} {
+				_, _ = scorer.Scores(t.Context(), nodes)
+			}
+			if want := fmt.Sprint("query GPU load of 2 nodes, failed ", c.failed); len(told) != 1 || told[0] != want {
+				t.Errorf("told %q, want %q", told, want)
+			}
+		})
+	}
+}

@@ -3,6 +3,7 @@ package images
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"strings"
@@ -70,4 +71,42 @@ func TestFailingRedisIsLoggedOnce(t *testing.T) {
 	if n := strings.Count(log.String(), "level=WARN"); n != 1 {
 		t.Errorf("%d warnings, want 1:\n%s", n, log.String())
 	}
+}
+
+// TestWritesAreToldWithTheirRequest: the worker writes after the request has ended, and its lines are
+// that request's all the same.
+func TestWritesAreToldWithTheirRequest(t *testing.T) {
+	t.Parallel()
+	type key struct{}
+	var told []string
+	var log strings.Builder
+	cache := NewCache(CacheOptions{
+		Addr: "127.0.0.1:1", Log: slog.New(requestHandler{slog.NewTextHandler(&log, nil), key{}}),
+		Called: func(ctx context.Context, call string, _ time.Duration, err error) {
+			told = append(told, fmt.Sprint(ctx.Value(key{}), ": ", call, ", failed ", err != nil))
+		},
+	})
+	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "r-1"))
+	cancel()
+	cache.Put(ctx, "kim", Metadata{Status: StatusLoaded})
+	if err := cache.Close(t.Context()); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	if want := "r-1: set img:kim, failed true"; len(told) != 1 || told[0] != want {
+		t.Errorf("told %q, want %q", told, want)
+	}
+	if !strings.Contains(log.String(), "request=r-1") {
+		t.Errorf("log: %s", log.String())
+	}
+}
+
+// requestHandler adds the value of a key of the context, as the service's own handler does.
+type requestHandler struct {
+	slog.Handler
+	key any
+}
+
+func (h requestHandler) Handle(ctx context.Context, record slog.Record) error {
+	record.AddAttrs(slog.Any("request", ctx.Value(h.key)))
+	return h.Handler.Handle(ctx, record)
 }

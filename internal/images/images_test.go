@@ -288,3 +288,24 @@ func TestCheck(t *testing.T) {
 		}
 	}
 }
+
+func TestLoadsAreTold(t *testing.T) {
+	t.Parallel()
+	for name, script := range map[string]string{"well": `echo "Loaded image: user-kim:latest"`, "broken": `echo no engine >&2; exit 1`} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var told []string
+			store, _ := newStore(t, script, func(o *Options) {
+				o.Called = func(_ context.Context, call string, _ time.Duration, err error) {
+					told = append(told, fmt.Sprint(call, ", failed ", err != nil))
+				}
+			})
+			store.Resolve(t.Context(), "lee", "base:1") // nothing is saved, so nothing is loaded
+			saveTar(t, store, "kim")
+			store.Resolve(t.Context(), "kim", "base:1")
+			if want := fmt.Sprint("load ", store.tar("kim"), ", failed ", name == "broken"); len(told) != 1 || told[0] != want {
+				t.Errorf("told %q, want %q", told, want)
+			}
+		})
+	}
+}

@@ -3,8 +3,10 @@ package kerberos
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -214,5 +216,21 @@ func TestNewRefusesWhatKadminWouldMisread(t *testing.T) {
 				t.Errorf("error %v, want %q", err, test.want)
 			}
 		})
+	}
+}
+
+func TestCallsOfKadminAreToldWithoutThePassword(t *testing.T) {
+	t.Parallel()
+	realm, _ := lying(t, `case "$q" in getprinc*) `+missing+` ;; *) echo "bad password $password" >&2; exit 1 ;; esac`, 0)
+	var told []string
+	realm.kadmin.called = func(_ context.Context, call string, _ time.Duration, err error) {
+		told = append(told, fmt.Sprint(call, ": ", err))
+	}
+	if err := realm.CreatePrincipal(t.Context(), "kim"); err == nil {
+		t.Fatal("no error")
+	}
+	want := []string{"kadmin getprinc kim@FARM.TEST: <nil>", "kadmin addprinc -randkey kim@FARM.TEST: kadmin: kadmin's message is withheld, because it repeats the password"}
+	if !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
 	}
 }

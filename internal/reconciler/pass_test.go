@@ -3,8 +3,12 @@ package reconciler_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"config-server/internal/reconciler"
 )
@@ -123,5 +127,57 @@ func TestPanicInAPassIsItsErrorAndFreesTheLease(t *testing.T) {
 	}
 	if len(f.held) != 0 {
 		t.Errorf("locks are still held: %v", f.held)
+	}
+}
+
+// Each pass of Run has a context of its own, and somebody is told how it ended.
+func TestRunTellsOfEachPass(t *testing.T) {
+	t.Parallel()
+	type key struct{}
+	f := newFarm()
+	f.workspace("kim", 30000)
+	f.row("lee", gone, 30009, old)
+	var seen, told []string
+	passes := 0
+	r := f.reconciler(reconciler.Task{Name: "a", Run: func(ctx context.Context) ([]string, error) {
+		seen = append(seen, fmt.Sprint(ctx.Value(key{})))
+		return nil, nil
+	}})
+	r.NewPass = func(ctx context.Context) context.Context {
+		passes++
+		return context.WithValue(ctx, key{}, passes)
+	}
+	r.Passed = func(report reconciler.Report, took time.Duration, err error) {
+		told = append(told, fmt.Sprint(len(report.Findings), " found, busy ", report.Busy, ", failed ", err != nil, ", took time ", took > 0))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	r.Run(ctx, func(error) <-chan time.Time {
+		switch passes {
+		case 1:
+			f.fail["Rows"] = errDown
+		case 2:
+			f.fail, f.held[reconciler.LeaseName] = map[string]error{}, true
+		case 3:
+			cancel()
+		}
+		next := make(chan time.Time, 1)
+		next <- now
+		return next
+	})
+	if diff := cmp.Diff([]string{"1", "2", "3"}, seen[:3]); diff != "" {
+		t.Errorf("contexts (-want +got):\n%s", diff)
+	}
+	want := []string{"1 found, busy false, failed false, took time true", "0 found, busy false, failed true, took time true", "0 found, busy true, failed false, took time true"}
+	if diff := cmp.Diff(want, told[:3]); diff != "" {
+		t.Errorf("told (-want +got):\n%s", diff)
+	}
+}
+
+func TestKindsAreAll(t *testing.T) {
+	t.Parallel()
+	for _, tc := range leftovers {
+		if !slices.Contains(reconciler.Kinds(), tc.kind) {
+			t.Errorf("Kinds lacks %s", tc.kind)
+		}
 	}
 }
