@@ -39,8 +39,8 @@ deps: ## install the Debian packages that the tests need (root)
 	@./internal/testkit/install-debian
 
 .PHONY: parts
-parts: ## build etcd, kube-apiserver, kwok and helm once into the cache
-	@./deploy/lab/parts/build.sh etcd kube-apiserver kwok helm
+parts: ## build etcd, kube-apiserver, kwok, helm and kubectl once into the cache
+	@./deploy/lab/parts/build.sh etcd kube-apiserver kwok helm kubectl prometheus-operator-crds
 
 .PHONY: test
 test: deps parts ## all tests with -race on real parts (root)
@@ -53,6 +53,10 @@ test-unit: ## the tests that need neither root nor services
 .PHONY: golden
 golden: deps parts ## replay the recorded answers against the binary on real parts (root)
 	@$(UP) $(COUNT) -quiet -- $(GOTEST) -json -count=1 -run '^TestGolden' ./internal/app/...
+
+.PHONY: chart-test
+chart-test: deps parts ## the Helm chart alone: lint, golden files, dry run, upgrade, least rights (root)
+	@$(UP) $(COUNT) -- $(GOTEST) -json -count=1 ./deploy/helm/...
 
 .PHONY: bench
 bench: deps parts ## measure everything that has a target, on real parts; writes docs/performance.md (root; BENCH_RUNS=5)

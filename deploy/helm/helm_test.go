@@ -3,13 +3,10 @@ package helm_test
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
-	"sync"
 	"testing"
 
 	"config-server/internal/testkit"
@@ -29,41 +26,12 @@ const (
 	release = "containerssh-config-server"
 )
 
-// builtHelm builds helm like the other parts, once a machine, and says where it is.
-var builtHelm = sync.OnceValues(func() (string, error) {
-	const parts = "../lab/parts"
-	if out, err := exec.Command("bash", filepath.Join(parts, "build.sh"), "helm").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build helm: %w\n%s", err, out)
-	}
-	module, err := os.ReadFile(filepath.Join(parts, "helm", "go.mod"))
-	if err != nil {
-		return "", err
-	}
-	version := regexp.MustCompile(`(?m)helm\.sh/helm/v3 (v\S+)`).FindSubmatch(module)
-	if version == nil {
-		return "", fmt.Errorf("the helm part requires no helm")
-	}
-	cache := os.Getenv("XDG_CACHE_HOME")
-	if cache == "" {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return "", err
-		}
-		cache = filepath.Join(home, ".cache")
-	}
-	return filepath.Join(cache, "config-server", "bin", "helm-"+string(version[1])), nil
-})
-
 // helm runs one helm command and returns what it prints on each stream. Its own folders are the test's.
 func helm(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	testkit.Need(t, "helm", "golang")
-	program, err := builtHelm()
-	if err != nil {
-		t.Fatal(err)
-	}
 	folder := t.TempDir()
-	cmd := exec.CommandContext(context.Background(), program, args...)
+	cmd := exec.CommandContext(context.Background(), testkit.Built(t, "helm"), args...)
 	cmd.Env = append(os.Environ(), "HELM_CACHE_HOME="+folder, "HELM_CONFIG_HOME="+folder, "HELM_DATA_HOME="+folder)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs

@@ -84,8 +84,14 @@ func Cluster(t testing.TB) *KubeCluster {
 // namespace is OwnNamespace.
 func OwnCluster(t testing.TB) *KubeCluster {
 	t.Helper()
+	return ownCluster(t, testPartDir(t, "cluster"))
+}
+
+// ownCluster starts a cluster with its data in dir and further arguments for the API server.
+func ownCluster(t testing.TB, dir string, apiserver ...string) *KubeCluster {
+	t.Helper()
 	needCluster(t)
-	parts, err := startCluster(testPartDir(t, "cluster"))
+	parts, err := startCluster(dir, apiserver...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +110,7 @@ func OwnCluster(t testing.TB) *KubeCluster {
 func needCluster(t testing.TB) {
 	t.Helper()
 	Need(t, "cluster", "golang", "go")
-	for _, program := range []string{"etcd", "kube-apiserver", "kwok"} {
+	for _, program := range clusterPrograms {
 		if _, err := builtProgram(program); err != nil {
 			t.Fatal(err)
 		}

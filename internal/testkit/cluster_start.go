@@ -23,6 +23,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 )
 
@@ -73,14 +74,30 @@ var moduleRoot = sync.OnceValues(func() (string, error) {
 // Root is the folder of the checkout, which tests with real parts run in.
 func Root() (string, error) { return moduleRoot() }
 
-// partModules name the modules below deploy/lab/parts whose pinned versions name the programs.
+// partModules name the modules below deploy/lab/parts whose pinned versions name what is built from them.
 var partModules = map[string][2]string{
-	"etcd":           {"etcd", "go.etcd.io/etcd/server/v3"},
-	"kube-apiserver": {"kubernetes", "k8s.io/kubernetes"},
-	"kwok":           {"kwok", "sigs.k8s.io/kwok"},
+	"etcd":                     {"etcd", "go.etcd.io/etcd/server/v3"},
+	"helm":                     {"helm", "helm.sh/helm/v3"},
+	"kube-apiserver":           {"kubernetes", "k8s.io/kubernetes"},
+	"kubectl":                  {"kubernetes", "k8s.io/kubernetes"},
+	"kwok":                     {"kwok", "sigs.k8s.io/kwok"},
+	"prometheus-operator-crds": {"prometheus-operator", "github.com/prometheus-operator/prometheus-operator"},
 }
 
-// builtProgram returns the path of a program that deploy/lab/parts/build.sh has built.
+// clusterPrograms are those that a cluster consists of.
+var clusterPrograms = []string{"etcd", "kube-apiserver", "kwok"}
+
+// Built returns the path of what deploy/lab/parts/build.sh has made under that name: a program, or a folder.
+func Built(t testing.TB, name string) string {
+	t.Helper()
+	path, err := builtProgram(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// builtProgram returns the path of what deploy/lab/parts/build.sh has made under that name.
 func builtProgram(name string) (string, error) {
 	root, err := moduleRoot()
 	if err != nil {
@@ -128,12 +145,14 @@ var kubeletProgram = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// startCluster starts the parts of a cluster with their data in dir, and its nodes.
-func startCluster(dir string) (*clusterParts, error) {
+// startCluster starts the parts of a cluster with their data in dir, and its nodes. The API server gets the further
+// arguments.
+func startCluster(dir string, apiserver ...string) (*clusterParts, error) {
 	c := new(clusterParts)
 	if err := c.prepare(dir); err != nil {
 		return nil, err
 	}
+	c.apiserver.args = append(c.apiserver.args, apiserver...)
 	for _, p := range []*process{c.etcd, c.apiserver, c.kubelet, c.kwok} {
 		if err := p.start(); err != nil {
 			c.stop()
@@ -154,7 +173,7 @@ func startCluster(dir string) (*clusterParts, error) {
 // prepare writes the files of all parts and describes how they run.
 func (c *clusterParts) prepare(dir string) error {
 	programs := make(map[string]string)
-	for name := range partModules {
+	for _, name := range clusterPrograms {
 		path, err := builtProgram(name)
 		if err != nil {
 			return err

@@ -2,7 +2,7 @@
 # Builds the programs that Debian does not have (or has too old) once per version into
 # ${XDG_CACHE_HOME:-$HOME/.cache}/config-server/bin, so that a clean clone finds them.
 #
-#   build.sh [etcd] [kube-apiserver] [kwok] [helm] [kube-controller-manager] [kubelet] [kube-proxy] [kube-scheduler] ...
+#   build.sh [etcd] [kube-apiserver] [kwok] [helm] [kubectl] [prometheus-operator-crds] [kube-controller-manager] ...
 #
 # Each program is written as NAME-VERSION under a temporary name first and renamed when whole,
 # so that an interrupted build never leaves a broken program behind.
@@ -30,6 +30,25 @@ build() { # name, directory, version, package, extra flags...
   echo "parts: built $name $version in $((SECONDS - begin)) s"
 }
 
+# crds copies the definitions of ServiceMonitor and PrometheusRule out of the module that brings them; go checks the
+# module against go.sum.
+crds() {
+  local module=github.com/prometheus-operator/prometheus-operator version source target kind
+  version=$(version_of prometheus-operator "$module")
+  target=$cache/prometheus-operator-crds-$version
+  if [ -d "$target" ]; then
+    echo "parts: prometheus-operator-crds $version are there"
+    return
+  fi
+  source=$(cd "$here/prometheus-operator" && go mod download "$module" && go list -m -f '{{.Dir}}' "$module")
+  mkdir "$target.$$"
+  for kind in servicemonitors prometheusrules; do
+    install -m 644 "$source/example/prometheus-operator-crd/monitoring.coreos.com_$kind.yaml" "$target.$$/$kind.yaml"
+  done
+  mv -T "$target.$$" "$target" || { rm -r "$target.$$" && [ -d "$target" ]; } # another run was faster
+  echo "parts: prometheus-operator-crds $version are there now"
+}
+
 for name in "${@:-}"; do
   case "$name" in
     "") ;;
@@ -41,7 +60,8 @@ for name in "${@:-}"; do
         -ldflags="-s -X $rendered/chartutil.k8sVersionMajor=1 -X $rendered/chartutil.k8sVersionMinor=35 -X $rendered/lint/rules.k8sVersionMajor=1 -X $rendered/lint/rules.k8sVersionMinor=35"
       ;;
     kwok) build kwok kwok "$(version_of kwok sigs.k8s.io/kwok)" sigs.k8s.io/kwok/cmd/kwok -ldflags=-s ;;
-    kube-apiserver | kube-controller-manager | kube-scheduler | kubelet | kube-proxy)
+    prometheus-operator-crds) crds ;;
+    kube-apiserver | kube-controller-manager | kube-scheduler | kubelet | kube-proxy | kubectl)
       version=$(version_of kubernetes k8s.io/kubernetes)
       build "$name" kubernetes "$version" "k8s.io/kubernetes/cmd/$name" \
         -ldflags="-s -X k8s.io/component-base/version.gitVersion=$version -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=35"

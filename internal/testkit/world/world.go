@@ -45,14 +45,19 @@ type World struct {
 type Options struct {
 	// OwnMariaDB gives the world a database server that it may stop; else it shares one.
 	OwnMariaDB bool
-	Env        map[string]string // beside and over the world's own
+	// Cluster is the world's; nil = it starts one.
+	Cluster *testkit.KubeCluster
+	Env     map[string]string // beside and over the world's own
 }
 
 // New raises a farm with an API server of its own. It ends with the test.
 func New(t testing.TB, opts Options) *World {
 	t.Helper()
+	if opts.Cluster == nil {
+		opts.Cluster = testkit.OwnCluster(t)
+	}
 	w := &World{
-		Cluster: testkit.OwnCluster(t),
+		Cluster: opts.Cluster,
 		NAS:     testkit.SSHD(t, testkit.SSHDOptions{}),
 		Prom:    testkit.Prometheus(t, testkit.GoldenLoads()),
 		AdminBE: testkit.AdminBE(t),
