@@ -3,9 +3,13 @@ package helm_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"config-server/internal/testkit"
 
@@ -16,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -53,6 +58,11 @@ func TestOnACluster(t *testing.T) {
 
 func acceptsEveryManifest(t *testing.T, c *cluster) {
 	c.makeSecrets(t)
+	_, stderr, err := c.helm(t, "install", release, chart, "--values", valuesFile("everything"), "--dry-run=server")
+	if err == nil || !strings.Contains(stderr, "the cluster has no kind PrometheusRule: install prometheus-operator first, or leave monitoring.prometheusRule off") {
+		t.Errorf("an installation with kinds that the cluster does not know: %v\n%s", err, stderr)
+	}
+	c.addMonitoringKinds(t)
 	for _, name := range valuesNames {
 		t.Run(name, func(t *testing.T) {
 			stdout, stderr, err := c.helm(t, "install", release, chart, "--values", valuesFile(name), "--dry-run=server")
@@ -344,4 +354,27 @@ func startCluster(t *testing.T) *cluster {
 	t.Helper()
 	own := testkit.OwnCluster(t)
 	return &cluster{kubeconfig: own.AdminKubeconfig(t), config: own.AdminConfig(), client: own.Admin(t)}
+}
+
+// addMonitoringKinds teaches the API server the kinds of prometheus-operator, and waits until it serves them.
+func (c *cluster) addMonitoringKinds(t *testing.T) {
+	t.Helper()
+	definitions := must(dynamic.NewForConfig(c.config))(t).Resource(schema.GroupVersionResource{
+		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
+	})
+	folder := testkit.Built(t, "prometheus-operator-crds")
+	for _, kind := range []string{"servicemonitors", "prometheusrules"} {
+		var object unstructured.Unstructured
+		if err := yaml.Unmarshal(must(os.ReadFile(filepath.Join(folder, kind+".yaml")))(t), &object.Object); err != nil {
+			t.Fatal(err)
+		}
+		must(definitions.Create(t.Context(), &object, metav1.CreateOptions{}))(t)
+	}
+	testkit.WaitFor(t, time.Minute, "the kinds of prometheus-operator", func(context.Context) error {
+		served, err := c.client.Discovery().ServerResourcesForGroupVersion("monitoring.coreos.com/v1")
+		if err == nil && len(served.APIResources) < 2 {
+			err = fmt.Errorf("it serves %d of 2", len(served.APIResources))
+		}
+		return err
+	})
 }

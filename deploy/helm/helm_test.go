@@ -17,6 +17,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 )
@@ -72,6 +73,10 @@ var kinds = map[string]kind{
 	"rbac.authorization.k8s.io/v1 ClusterRoleBinding": {func() runtime.Object { return new(rbacv1.ClusterRoleBinding) }, "clusterrolebindings", false},
 	"networking.k8s.io/v1 NetworkPolicy":              {func() runtime.Object { return new(networkingv1.NetworkPolicy) }, "networkpolicies", true},
 	"policy/v1 PodDisruptionBudget":                   {func() runtime.Object { return new(policyv1.PodDisruptionBudget) }, "poddisruptionbudgets", true},
+	"v1 Pod":                                          {func() runtime.Object { return new(corev1.Pod) }, "pods", true},
+	// These two are judged by the definitions in the API server alone.
+	"monitoring.coreos.com/v1 ServiceMonitor": {func() runtime.Object { return new(unstructured.Unstructured) }, "servicemonitors", true},
+	"monitoring.coreos.com/v1 PrometheusRule": {func() runtime.Object { return new(unstructured.Unstructured) }, "prometheusrules", true},
 }
 
 // manifest is one rendered object with its kind.

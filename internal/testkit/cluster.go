@@ -188,7 +188,7 @@ func (c *KubeCluster) prepareNamespace(t testing.TB) {
 	if _, err := c.Admin(t).CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatalf("create namespace %s: %v", c.Namespace, err)
 	}
-	c.Grant(t, "farm")
+	c.Grant(t, "least")
 	c.token = c.newToken(ctx, t)
 }
 

@@ -171,7 +171,7 @@ func (c *KubeCluster) newToken(ctx context.Context, t testing.TB) string {
 }
 
 // Grant gives the ServiceAccount of this namespace the rights that the chart gives it with the values
-// of that name (deploy/helm/testdata/golden; "farm" at first, "everything" has all features on).
+// of that name (deploy/helm/testdata/golden; "least" at first, "everything" has all features on).
 func (c *KubeCluster) Grant(t testing.TB, values string) {
 	t.Helper()
 	root, err := moduleRoot()

@@ -54,8 +54,71 @@ The Secrets that the pod refers to, as JSON: name -> what for. They exist before
 {{- end -}}
 
 {{/*
+The settings that are said elsewhere than under env, as JSON: name -> where.
+*/}}
+{{- define "config-server.governed" -}}
+{{- dict
+      "NAMESPACE" "set config.namespace"
+      "LEDGER_LOCK" "set ledgerLock"
+      "LISTEN_ADDR" "set service.targetPort"
+      "STATE_DIR" "leave it out, the chart mounts a folder for it (state.persistence)"
+      "NFS_SERVER" "set nfs.server"
+      "NFS_USER_SHARE_PATH" "set nfs.userSharePath"
+      "NAS_SSH_HOST" "set nas.ssh.host"
+      "NAS_SSH_PORT" "set nas.ssh.port"
+      "NAS_SSH_USER" "set nas.ssh.user"
+      "NAS_SSH_KEY_PATH" "set nas.ssh.keyPath"
+      "NAS_SSH_KNOWN_HOSTS" "set nas.ssh.knownHosts"
+      "FARM_SSH_USER" "set farm.ssh.user"
+      "FARM_SSH_KEY_PATH" "set farm.ssh.keyPath"
+      "FARM_SSH_KNOWN_HOSTS" "set farm.ssh.knownHosts"
+      "FARM_NODES_JSON" "set farm.ssh.nodes"
+      "SUDO_ALLOWED_COMMANDS" "set security.sudoAllowedCommands"
+      "DB_HOST" "set db.host"
+      "DB_PORT" "set db.port"
+      "DB_NAME" "set db.name"
+      "DB_USER" "set db.user"
+      "REDIS_HOST" "set redis.host"
+      "REDIS_PORT" "set redis.port"
+      "KRB5_REALM" "set krb5.realm"
+      "KRB5_KDC_HOST" "set krb5.kdcHost"
+      "DB_PASSWORD" "it is the key password of Secret config-server-db-secret"
+      "KRB5_ADMIN_PRINCIPAL" "it is the key principal of Secret config-server-krb5-secret"
+      "KRB5_ADMIN_PASSWORD" "it is the key password of Secret config-server-krb5-secret"
+      "API_TOKEN" "it is the key token of the Secret that apiToken.existingSecret names"
+    | toJson -}}
+{{- end -}}
+
+{{/*
+"true" if the service is told to keep accounts' hashes in Secrets.
+*/}}
+{{- define "config-server.accountSecret" -}}
+{{- has (toString .Values.env.ACCOUNT_SECRET | lower) (list "1" "t" "true") -}}
+{{- end -}}
+
+{{/*
+The seconds of a number of seconds (25, 2.5) or a duration (25s, 1m30s). Call with (list name text default); an empty text
+means the default, and the name is for the refusal of anything else.
+*/}}
+{{- define "config-server.seconds" -}}
+{{- $text := index . 1 | default (index . 2) | toString | trim -}}
+{{- $seconds := 0.0 -}}
+{{- if regexMatch "^[0-9]*\\.?[0-9]+$" $text -}}
+{{- $seconds = float64 $text -}}
+{{- else if regexMatch "^([0-9]*\\.?[0-9]+(h|m|s|ms))+$" $text -}}
+{{- range regexFindAll "[0-9.]+[a-z]+" $text -1 -}}
+{{- $unit := get (dict "h" 3600.0 "m" 60.0 "s" 1.0 "ms" 0.001) (regexFind "[a-z]+" .) -}}
+{{- $seconds = addf $seconds (mulf (float64 (regexFind "[0-9.]+" .)) $unit) -}}
+{{- end -}}
+{{- else -}}
+{{- fail (printf "%s is %q: it has to be a number of seconds or a duration such as 60s" (index . 0) $text) -}}
+{{- end -}}
+{{- $seconds -}}
+{{- end -}}
+
+{{/*
 The plain settings of the service, as JSON: name -> text. What is empty is left out, so that the service's own default
-holds; .Values.env comes last and wins.
+holds.
 */}}
 {{- define "config-server.settings" -}}
 {{- $v := .Values -}}
@@ -96,4 +159,30 @@ holds; .Values.env comes last and wins.
 {{- if ne (toString $value) "" -}}{{- $_ := set $all $name (toString $value) -}}{{- end -}}
 {{- end -}}
 {{- toJson $all -}}
+{{- end -}}
+
+{{/*
+krb5.conf for the programs that read one.
+*/}}
+{{- define "config-server.krb5Conf" -}}
+[libdefaults]
+  default_realm = {{ .Values.krb5.realm }}
+  dns_lookup_realm = false
+  dns_lookup_kdc = false
+  rdns = false
+
+[realms]
+  {{ .Values.krb5.realm }} = {
+    kdc = {{ .Values.krb5.kdcHost }}
+    {{- /* A port is the KDC's; kadmind has one of its own. */}}
+    admin_server = {{ regexReplaceAll ":[0-9]+$" .Values.krb5.kdcHost "" }}
+  }
+{{- end -}}
+
+{{/*
+The content of the files that the pod mounts from ConfigMaps of the chart; empty if there are none.
+*/}}
+{{- define "config-server.mountedFiles" -}}
+{{- if .Values.krb5.realm -}}{{- include "config-server.krb5Conf" . -}}{{- end -}}
+{{- .Values.nas.ssh.knownHosts -}}{{- .Values.farm.ssh.knownHosts -}}
 {{- end -}}
