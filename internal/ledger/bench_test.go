@@ -51,11 +51,10 @@ func BenchmarkIndexGroup(b *testing.B) {
 func BenchmarkIndexOneMoreLine(b *testing.B) {
 	files := big(benchUsers)
 	passwd, group := indexPasswd(files["passwd"]), indexGroup(files["group"])
-	morePasswd, moreGroup := passwd.text+"kim:x:50000:50000::/home/kim:/bin/bash\n", group.text+"kim:x:50000:\n"
 	b.ReportAllocs()
-	for b.Loop() {
-		passwd.of(morePasswd)
-		group.of(moreGroup)
+	for i := 0; b.Loop(); i++ {
+		passwd = passwd.of(fmt.Sprintf("%szed%d:x:50000:50000::/home/kim:/bin/bash\n", passwd.text, i))
+		group = group.of(fmt.Sprintf("%szed%d:x:50000:\n", group.text, i))
 	}
 }
 

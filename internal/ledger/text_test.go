@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -210,6 +211,34 @@ func FuzzEdit(f *testing.F) {
 	})
 }
 
+func (f firstOf[K]) all() map[K]int {
+	all := maps.Clone(f.few)
+	maps.Copy(all, f.many)
+	return all
+}
+
+// A chain of new accounts is longer than the keys that are copied each time.
+func TestAnIndexGrowsLineByLine(t *testing.T) {
+	t.Parallel()
+	text := seedPasswd
+	x := indexPasswd(text)
+	for i := range 3 * mostFew {
+		name := fmt.Sprintf("zed%d", i)
+		text += name + ":x:20000:20000::/home:/bin/sh\n"
+		x = x.of(text)
+		if at, ok := x.byName.find(farm.UserName(name)); !ok || x.users[at].Name != farm.UserName(name) {
+			t.Fatalf("%s is not found among %d", name, len(x.users))
+		}
+	}
+	want := indexPasswd(text)
+	if !slices.Equal(x.users, want.users) || !maps.Equal(x.byName.all(), want.byName.all()) {
+		t.Error("the grown index is not that of the whole text")
+	}
+	if len(x.byName.few) > mostFew {
+		t.Errorf("%d keys are copied each time", len(x.byName.few))
+	}
+}
+
 // FuzzGrownIndex checks that an index made from that of a shorter text is the one made from the
 // text alone, and that the shorter one stays as it was.
 func FuzzGrownIndex(f *testing.F) {
@@ -219,9 +248,9 @@ func FuzzGrownIndex(f *testing.F) {
 	} {
 		f.Add(seed[0], seed[1])
 	}
-	accounts := func(x *passwdIndex) string { return fmt.Sprintf("%#v %v %v", x.users, x.byName, x.odd) }
+	accounts := func(x *passwdIndex) string { return fmt.Sprintf("%#v %v %v", x.users, x.byName.all(), x.odd) }
 	groups := func(x *groupIndex) string {
-		return fmt.Sprintf("%#v %v %v %v %v", x.groups, x.byName, x.byGID, x.odd, x.memberOf())
+		return fmt.Sprintf("%#v %v %v %v %v", x.groups, x.byName.all(), x.byGID.all(), x.odd, x.memberOf())
 	}
 	f.Fuzz(func(t *testing.T, text, more string) {
 		passwd, group := indexPasswd(text), indexGroup(text)

@@ -23,24 +23,69 @@ type View struct {
 type passwdIndex struct {
 	text   string
 	users  []farm.Account
-	byName map[farm.UserName]int
+	byName firstOf[farm.UserName]
 	odd    []farm.ID // numbers in lines that are not understood
+	// extended: another index has put its lines behind these, into the same memory.
+	extended bool
 }
 
 // groupIndex is group, parsed.
 type groupIndex struct {
 	text     string
 	groups   []farm.Group
-	byName   map[farm.GroupName]int
-	byGID    map[farm.ID]int
+	byName   firstOf[farm.GroupName]
+	byGID    firstOf[farm.ID]
 	odd      []farm.ID
 	memberOf func() map[farm.UserName][]int
+	extended bool
+}
+
+// firstOf finds the first line of a key. Its keys stand in two maps, so that one more costs no copy
+// of all others.
+type firstOf[K comparable] struct {
+	many map[K]int // shared between the indexes of successive texts, never changed after the first
+	few  map[K]int // this index's own
+}
+
+// mostFew is how many keys are copied for each new text before they go to the others.
+const mostFew = 200
+
+func (f firstOf[K]) find(key K) (int, bool) {
+	if i, ok := f.many[key]; ok {
+		return i, true
+	}
+	i, ok := f.few[key]
+	return i, ok
+}
+
+// add keeps the line that is known already.
+func (f firstOf[K]) add(key K, line int) {
+	if _, twice := f.find(key); !twice {
+		f.few[key] = line
+	}
+}
+
+// shared lays the keys where later indexes find them without a copy.
+func (f firstOf[K]) shared() firstOf[K] { return firstOf[K]{many: f.few, few: map[K]int{}} }
+
+// own is a copy to which keys can be added.
+func (f firstOf[K]) own() firstOf[K] {
+	if len(f.few) < mostFew {
+		few := make(map[K]int, len(f.few)+1)
+		maps.Copy(few, f.few)
+		return firstOf[K]{many: f.many, few: few}
+	}
+	many := make(map[K]int, len(f.many)+len(f.few))
+	maps.Copy(many, f.many)
+	maps.Copy(many, f.few)
+	return firstOf[K]{many: many, few: map[K]int{}}
 }
 
 func indexPasswd(text string) *passwdIndex {
 	n := strings.Count(text, "\n") + 1
-	x := &passwdIndex{text: text, users: make([]farm.Account, 0, n), byName: make(map[farm.UserName]int, n)}
+	x := &passwdIndex{text: text, users: make([]farm.Account, 0, n), byName: firstOf[farm.UserName]{few: make(map[farm.UserName]int, n)}}
 	x.add(text)
+	x.byName = x.byName.shared()
 	return x
 }
 
@@ -51,21 +96,24 @@ func (x *passwdIndex) add(text string) {
 			x.odd = oddNumbers(x.odd, line, 2, 3)
 			continue
 		}
-		if _, twice := x.byName[account.Name]; !twice {
-			x.byName[account.Name] = len(x.users)
-		}
+		x.byName.add(account.Name, len(x.users))
 		x.users = append(x.users, account)
 	}
 }
 
 // of is the index of another text. If that only has more lines at its end, as after a new account,
-// the others are not parsed again; x itself stays as it is, for those who still read it.
+// the others are not parsed again; what x shows stays as it is, for those who still read it. One
+// caller at a time.
 func (x *passwdIndex) of(text string) *passwdIndex {
 	more, ok := addedLines(x.text, text)
 	if !ok {
 		return indexPasswd(text)
 	}
-	grown := &passwdIndex{text: text, users: slices.Clip(x.users), byName: maps.Clone(x.byName), odd: slices.Clip(x.odd)}
+	grown := &passwdIndex{text: text, users: x.users, byName: x.byName.own(), odd: slices.Clip(x.odd)}
+	if x.extended {
+		grown.users = slices.Clip(x.users) // the memory behind them is another's
+	}
+	x.extended = true
 	grown.add(more)
 	return grown
 }
@@ -83,9 +131,10 @@ func indexGroup(text string) *groupIndex {
 	n := strings.Count(text, "\n") + 1
 	x := &groupIndex{
 		text: text, groups: make([]farm.Group, 0, n),
-		byName: make(map[farm.GroupName]int, n), byGID: make(map[farm.ID]int, n),
+		byName: firstOf[farm.GroupName]{few: make(map[farm.GroupName]int, n)}, byGID: firstOf[farm.ID]{few: make(map[farm.ID]int, n)},
 	}
 	x.add(text)
+	x.byName, x.byGID = x.byName.shared(), x.byGID.shared()
 	return x
 }
 
@@ -96,12 +145,8 @@ func (x *groupIndex) add(text string) {
 			x.odd = oddNumbers(x.odd, line, 2)
 			continue
 		}
-		if _, twice := x.byName[group.Name]; !twice {
-			x.byName[group.Name] = len(x.groups)
-		}
-		if _, twice := x.byGID[group.GID]; !twice {
-			x.byGID[group.GID] = len(x.groups)
-		}
+		x.byName.add(group.Name, len(x.groups))
+		x.byGID.add(group.GID, len(x.groups))
 		x.groups = append(x.groups, group)
 	}
 	// Only the groups of a user need this index, so it is made when somebody asks.
@@ -122,10 +167,11 @@ func (x *groupIndex) of(text string) *groupIndex {
 	if !ok {
 		return indexGroup(text)
 	}
-	grown := &groupIndex{
-		text: text, groups: slices.Clip(x.groups),
-		byName: maps.Clone(x.byName), byGID: maps.Clone(x.byGID), odd: slices.Clip(x.odd),
+	grown := &groupIndex{text: text, groups: x.groups, byName: x.byName.own(), byGID: x.byGID.own(), odd: slices.Clip(x.odd)}
+	if x.extended {
+		grown.groups = slices.Clip(x.groups)
 	}
+	x.extended = true
 	grown.add(more)
 	return grown
 }
@@ -135,7 +181,7 @@ func (v *View) Users() []farm.Account { return v.passwd.users }
 
 // User finds an account by name. Of several lines with one name the first counts, as for libc.
 func (v *View) User(name farm.UserName) (farm.Account, bool) {
-	i, ok := v.passwd.byName[name]
+	i, ok := v.passwd.byName.find(name)
 	if !ok {
 		return farm.Account{}, false
 	}
@@ -147,7 +193,7 @@ func (v *View) Groups() []farm.Group { return v.group.groups }
 
 // Group finds a group by name.
 func (v *View) Group(name farm.GroupName) (farm.Group, bool) {
-	i, ok := v.group.byName[name]
+	i, ok := v.group.byName.find(name)
 	if !ok {
 		return farm.Group{}, false
 	}
@@ -156,7 +202,7 @@ func (v *View) Group(name farm.GroupName) (farm.Group, bool) {
 
 // GroupByGID finds a group by number. Of several lines with one number the first counts.
 func (v *View) GroupByGID(id farm.ID) (farm.Group, bool) {
-	i, ok := v.group.byGID[id]
+	i, ok := v.group.byGID.find(id)
 	if !ok {
 		return farm.Group{}, false
 	}
@@ -171,7 +217,7 @@ func (v *View) GroupsOf(name farm.UserName) []farm.Group {
 		return nil
 	}
 	at := slices.Clone(v.group.memberOf()[name])
-	if i, ok := v.group.byGID[account.GID]; ok {
+	if i, ok := v.group.byGID.find(account.GID); ok {
 		at = append(at, i)
 	}
 	slices.Sort(at)
