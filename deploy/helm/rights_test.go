@@ -333,7 +333,7 @@ func runCommand(ctx context.Context, t *testing.T, k *testkit.KubeCluster) error
 		return err
 	}
 	service := asService(k)
-	if err := service.WaitReady(ctx, farm.Pod{Name: farm.PodName(pod.Name), UID: string(pod.UID)}, time.Minute); err != nil {
+	if err := service.WaitReady(ctx, farm.Pod{Name: farm.PodName(pod.Name), UID: string(pod.UID)}, farm.ReadyLimits{Total: time.Minute}); err != nil {
 		return err
 	}
 	_, err = service.Exec(ctx, farm.PodName(pod.Name), "shell", []string{"true"})

@@ -255,7 +255,7 @@ func TestWithoutConfigurationEveryCallSaysSo(t *testing.T) {
 				"PodsOf":           second(c.PodsOf(t.Context(), "kim")),
 				"CreatePod":        second(c.CreatePod(t.Context(), guestPod())),
 				"DeletePod":        second(c.DeletePod(t.Context(), "ailab-kim-01020304", "uid-1")),
-				"WaitReady":        c.WaitReady(t.Context(), farm.Pod{Name: "ailab-kim-01020304"}, time.Minute),
+				"WaitReady":        c.WaitReady(t.Context(), farm.Pod{Name: "ailab-kim-01020304"}, farm.ReadyLimits{Total: time.Minute}),
 				"WaitGone":         c.WaitGone(t.Context(), "ailab-kim-01020304", "uid-1", time.Minute),
 				"CreateService":    c.CreateService(t.Context(), &corev1.Service{}),
 				"Services":         second(c.Services(t.Context())),

@@ -27,12 +27,17 @@ type sight struct {
 	err   error       // of a look that failed
 }
 
+// judge looks at a state of a pod, nil for one that is gone, and tells whether that ends a wait, and
+// how. A state that may not last is looked at again after the given time, if it has not changed by
+// then; 0 = it may.
+type judge func(pod *corev1.Pod) (done bool, again time.Duration, err error)
+
 // follow calls judge with each state of the pod until judge is done, ctx is, or the limit is over.
 // States come from the watch. Beside it stands a slow look at the API server, for a watch that is
 // broken or that missed something; one look that fails ends nothing. The result is judge's error,
 // the context's cause, or outOfTime and the last sight: an err in it means that the last look
 // failed and the watch was broken.
-func (c *Cluster) follow(ctx context.Context, name farm.PodName, uid string, limit time.Duration, judge func(pod *corev1.Pod) (bool, error)) (last sight, outOfTime bool, err error) {
+func (c *Cluster) follow(ctx context.Context, name farm.PodName, uid string, limit time.Duration, judge judge) (last sight, outOfTime bool, err error) {
 	if c.setupErr != nil {
 		return sight{}, false, c.setupErr
 	}
@@ -47,18 +52,28 @@ func (c *Cluster) follow(ctx context.Context, name farm.PodName, uid string, lim
 	pause := c.pauses()
 	next := time.NewTimer(pause())
 	defer next.Stop()
+	again := time.NewTimer(limit)
+	again.Stop()
+	defer again.Stop()
 
 	now := c.kept(name, uid)
 	for {
 		if now.known {
 			last = now
-			if done, err := judge(now.pod); done {
+			done, after, err := judge(now.pod)
+			if done {
 				return last, false, err
+			}
+			again.Stop()
+			if after > 0 {
+				again.Reset(after)
 			}
 		}
 		select {
 		case <-changed:
 			now = c.kept(name, uid)
+		case <-again.C:
+			now = last
 		case <-next.C:
 			now = sight{}
 			go func() { looks <- c.look(ctx, name, uid) }()
@@ -143,8 +158,8 @@ func (c *Cluster) WaitGone(ctx context.Context, name farm.PodName, uid string, l
 			return nil
 		}
 	}
-	last, outOfTime, err := c.follow(ctx, name, uid, limit-time.Since(begin), func(pod *corev1.Pod) (bool, error) {
-		return pod == nil, nil
+	last, outOfTime, err := c.follow(ctx, name, uid, limit-time.Since(begin), func(pod *corev1.Pod) (bool, time.Duration, error) {
+		return pod == nil, 0, nil
 	})
 	switch {
 	case err != nil:

@@ -67,8 +67,17 @@ func slimPod(pod *corev1.Pod) *corev1.Pod {
 		kept.Status = corev1.PodStatus{Phase: pod.Status.Phase, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}
 		return kept
 	}
-	for _, container := range pod.Spec.Containers {
-		kept.Spec.Containers = append(kept.Spec.Containers, corev1.Container{Name: container.Name, ImagePullPolicy: container.ImagePullPolicy})
+	kept.Spec.InitContainers, kept.Spec.Containers = slimContainers(pod.Spec.InitContainers), slimContainers(pod.Spec.Containers)
+	return kept
+}
+
+// slimContainers keeps what tells a container that waits or has ended from one that never runs.
+func slimContainers(containers []corev1.Container) []corev1.Container {
+	var kept []corev1.Container
+	for _, c := range containers {
+		kept = append(kept, corev1.Container{
+			Name: c.Name, ImagePullPolicy: c.ImagePullPolicy, RestartPolicy: c.RestartPolicy, RestartPolicyRules: c.RestartPolicyRules,
+		})
 	}
 	return kept
 }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -15,26 +16,34 @@ import (
 //   - farm.ErrNeverReady, at once, when the pod can no longer become Ready: an image that is not
 //     there, a configuration that kubelet refuses, a container that ended, a pod that failed, is
 //     being deleted, is gone or was replaced;
-//   - farm.ErrWaitTimeout when the limit is over;
+//   - farm.ErrWaitTimeout when a limit is over;
 //   - the context's cause;
-//   - a *farm.APIError alone when the limit is over and the pod's state could not be read.
+//   - a *farm.APIError alone when the total limit is over and the pod's state could not be read.
 //
 // The first two tell kubelet's reason and message and the pod's last warning events. All but the
 // context's cause are a *farm.NotReadyError.
-func (c *Cluster) WaitReady(ctx context.Context, pod farm.Pod, limit time.Duration) error {
+func (c *Cluster) WaitReady(ctx context.Context, pod farm.Pod, limits farm.ReadyLimits) error {
 	operation := fmt.Sprintf("wait until pod %s is Ready", pod.Name)
 	reason := farm.ReadyOther
-	last, outOfTime, err := c.follow(ctx, pod.Name, pod.UID, limit, func(state *corev1.Pod) (bool, error) {
+	patience := patience{limits: limits}
+	last, outOfTime, err := c.follow(ctx, pod.Name, pod.UID, limits.Total, func(state *corev1.Pod) (bool, time.Duration, error) {
 		v := judgeReady(state)
 		reason = v.reason
-		if v.never == "" {
-			return v.ready, nil
+		if v.ready {
+			return true, 0, nil
 		}
-		return true, fmt.Errorf("%w: %s", farm.ErrNeverReady, v.never)
+		if v.never != "" {
+			return true, 0, fmt.Errorf("%w: %s", farm.ErrNeverReady, v.never)
+		}
+		again, err := patience.with(state, time.Now())
+		return err != nil, again, err
 	})
 	switch {
 	case err != nil && ctx.Err() != nil, c.setupErr != nil:
 		return fmt.Errorf("%s: %w", operation, err)
+	case errors.Is(err, farm.ErrWaitTimeout):
+		warnings := c.lateWarnings(ctx, pod, false)
+		return &farm.NotReadyError{Reason: slowReason(last.pod, warnings), Err: fmt.Errorf("%s: %w%s", operation, err, told(warnings))}
 	case err != nil:
 		return &farm.NotReadyError{Reason: reason, Err: fmt.Errorf("%s: %w%s", operation, err, told(c.lateWarnings(ctx, pod, last.pod != nil)))}
 	case !outOfTime:
@@ -45,7 +54,7 @@ func (c *Cluster) WaitReady(ctx context.Context, pod farm.Pod, limit time.Durati
 		warnings := c.lateWarnings(ctx, pod, false)
 		return &farm.NotReadyError{
 			Reason: slowReason(last.pod, warnings),
-			Err:    fmt.Errorf("%s: %w after %s: %s%s", operation, farm.ErrWaitTimeout, limit, describe(last.pod), told(warnings)),
+			Err:    fmt.Errorf("%s: %w after %s: %s%s", operation, farm.ErrWaitTimeout, limits.Total, describe(last.pod), told(warnings)),
 		}
 	}
 }

@@ -40,7 +40,7 @@ func TestRealWaitsOutliveARestartOfTheAPIServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	isReady, isGone := make(chan error, 1), make(chan error, 1)
-	go func() { isReady <- c.WaitReady(t.Context(), becomes, 2*time.Minute) }()
+	go func() { isReady <- c.WaitReady(t.Context(), becomes, farm.ReadyLimits{Total: 2 * time.Minute}) }()
 	go func() { isGone <- c.WaitGone(t.Context(), goes.Name, goes.UID, 2*time.Minute) }()
 	waits := func() int {
 		c.waiters.mu.Lock()
@@ -164,7 +164,7 @@ func TestRealFates(t *testing.T) {
 			if errors.Is(test.is, farm.ErrWaitTimeout) {
 				limit = time.Second
 			}
-			check(t, c.WaitReady(t.Context(), pod, limit), test.is, test.says)
+			check(t, c.WaitReady(t.Context(), pod, farm.ReadyLimits{Total: limit}), test.is, test.says)
 			if existed, err := c.DeletePod(t.Context(), pod.Name, pod.UID); !existed || err != nil {
 				t.Errorf("deletion: %v, %v", existed, err)
 			}
@@ -185,7 +185,7 @@ func TestRealExec(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.WaitReady(t.Context(), pod, time.Minute); err != nil {
+	if err := c.WaitReady(t.Context(), pod, farm.ReadyLimits{Total: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	long := strings.Repeat("0123456789", maxOutput)

@@ -170,7 +170,7 @@ func TestRealCreateMakesFewCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	outcome := make(chan error, 1)
-	go func() { outcome <- c.WaitReady(t.Context(), pod, time.Minute) }()
+	go func() { outcome <- c.WaitReady(t.Context(), pod, farm.ReadyLimits{Total: time.Minute}) }()
 	f.say(t, pod.Name, ready)
 	if err := <-outcome; err != nil {
 		t.Fatal(err)
@@ -358,7 +358,7 @@ func TestRealDeletion(t *testing.T) {
 	if err := c.WaitGone(t.Context(), pod.Name, pod.UID, time.Minute); err != nil {
 		t.Errorf("the first pod, whose name another has: %v", err)
 	}
-	if err := c.WaitReady(t.Context(), pod, time.Minute); !errors.Is(err, farm.ErrNeverReady) {
+	if err := c.WaitReady(t.Context(), pod, farm.ReadyLimits{Total: time.Minute}); !errors.Is(err, farm.ErrNeverReady) {
 		t.Errorf("waiting for the first pod: %v", err)
 	}
 }
@@ -391,7 +391,7 @@ func TestRealNeverReady(t *testing.T) {
 		}
 	}
 	outcome := make(chan error, 1)
-	go func() { outcome <- c.WaitReady(t.Context(), pod, time.Minute) }()
+	go func() { outcome <- c.WaitReady(t.Context(), pod, farm.ReadyLimits{Total: time.Minute}) }()
 	f.say(t, pod.Name, waiting("ErrImageNeverPull", "image is not present"))
 	err = <-outcome
 	want := fmt.Sprintf("wait until pod %s is Ready: the pod can no longer become Ready: container shell: ErrImageNeverPull: image is not present; events: Failed: %s (2 times)", pod.Name, event.Message)

@@ -33,11 +33,10 @@ var final = map[string]farm.ReadyReason{
 	"PostStartHookError":         farm.ReadyRunError,
 }
 
-// The reasons of a waiting container whose image was not pulled yet.
-const (
-	pullFailed  = "ErrImagePull"
-	pullBackOff = "ImagePullBackOff"
-)
+// pullAgain are the reasons of a waiting container whose image could not be pulled yet.
+var pullAgain = map[string]bool{
+	"ErrImagePull": true, "ImagePullBackOff": true, "RegistryUnavailable": true, "ImageInspectError": true, "SignatureValidationFailed": true,
+}
 
 // judgeReady tells what a pod's state means for somebody who waits for it; nil is a pod that is
 // gone.
@@ -64,8 +63,8 @@ func judgeReady(pod *corev1.Pod) verdict {
 		}
 	}
 	if pod.Spec.RestartPolicy == corev1.RestartPolicyNever {
-		for _, status := range pod.Status.ContainerStatuses {
-			if status.State.Terminated != nil {
+		for _, status := range containerStatuses(pod) {
+			if status.State.Terminated != nil && !isDone(pod, status) && !isRestarted(pod, status) {
 				return verdict{never: ended(status), reason: farm.ReadyExited}
 			}
 		}
@@ -80,7 +79,7 @@ func cannotStart(pod *corev1.Pod, container string, waiting *corev1.ContainerSta
 	if _, known := final[waiting.Reason]; known {
 		return true
 	}
-	if waiting.Reason != pullFailed && waiting.Reason != pullBackOff {
+	if !pullAgain[waiting.Reason] {
 		return false
 	}
 	return pullPolicy(pod, container) == corev1.PullNever || refusedByRegistry(waiting.Message)
@@ -104,12 +103,12 @@ func slowReason(pod *corev1.Pod, warnings []string) farm.ReadyReason {
 	for _, status := range containerStatuses(pod) {
 		switch waiting := status.State.Waiting; {
 		case waiting == nil:
-		case waiting.Reason == pullFailed, waiting.Reason == pullBackOff:
+		case pullAgain[waiting.Reason]:
 			return farm.ReadyImagePull
 		case waiting.Reason == "CrashLoopBackOff":
 			return farm.ReadyExited
 		}
-		if status.State.Terminated != nil {
+		if status.State.Terminated != nil && !isDone(pod, status) {
 			return farm.ReadyExited
 		}
 	}
@@ -144,12 +143,36 @@ func refusedByRegistry(message string) bool {
 }
 
 func pullPolicy(pod *corev1.Pod, container string) corev1.PullPolicy {
-	for _, c := range pod.Spec.Containers {
-		if c.Name == container {
-			return c.ImagePullPolicy
+	found, _ := containerOf(pod, container)
+	return found.ImagePullPolicy
+}
+
+// containerOf finds a container and tells whether it is an init container.
+func containerOf(pod *corev1.Pod, name string) (found corev1.Container, initial bool) {
+	for _, c := range pod.Spec.InitContainers {
+		if c.Name == name {
+			return c, true
 		}
 	}
-	return ""
+	for _, c := range pod.Spec.Containers {
+		if c.Name == name {
+			return c, false
+		}
+	}
+	return corev1.Container{}, false
+}
+
+// isDone tells an init container that has done its work.
+func isDone(pod *corev1.Pod, status corev1.ContainerStatus) bool {
+	_, initial := containerOf(pod, status.Name)
+	return initial && status.State.Terminated.ExitCode == 0
+}
+
+// isRestarted tells a container that kubelet starts again whatever the pod says, as sidecars among
+// the init containers.
+func isRestarted(pod *corev1.Pod, status corev1.ContainerStatus) bool {
+	found, _ := containerOf(pod, status.Name)
+	return found.RestartPolicy != nil && *found.RestartPolicy != corev1.ContainerRestartPolicyNever || len(found.RestartPolicyRules) > 0
 }
 
 func containerStatuses(pod *corev1.Pod) []corev1.ContainerStatus {

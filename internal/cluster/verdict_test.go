@@ -70,8 +70,8 @@ func TestSlowReason(t *testing.T) {
 		"nothing seen":                {nil, nil, farm.ReadyTimeout},
 		"creating, and nobody says":   {guestPod(creating), nil, farm.ReadyTimeout},
 		"running and not Ready":       {guestPod(inPhase(corev1.PodRunning, "", "")), []string{"Unhealthy: probe failed"}, farm.ReadyTimeout},
-		"the pull is tried again":     {guestPod(withPullPolicy(corev1.PullAlways), waiting(pullFailed, "i/o timeout")), nil, farm.ReadyImagePull},
-		"the pull waits":              {guestPod(withPullPolicy(corev1.PullAlways), waiting(pullBackOff, "")), nil, farm.ReadyImagePull},
+		"the pull is tried again":     {guestPod(withPullPolicy(corev1.PullAlways), waiting("ErrImagePull", "i/o timeout")), nil, farm.ReadyImagePull},
+		"the pull waits":              {guestPod(withPullPolicy(corev1.PullAlways), waiting("ImagePullBackOff", "")), nil, farm.ReadyImagePull},
 		"ends again and again":        {guestPod(withRestarts(corev1.RestartPolicyAlways), waiting("CrashLoopBackOff", "")), nil, farm.ReadyExited},
 		"ended, will be restarted":    {guestPod(withRestarts(corev1.RestartPolicyAlways), exited(1, "Error", "")), nil, farm.ReadyExited},
 		"no node":                     {guestPod(withCondition(corev1.PodScheduled, corev1.ConditionFalse, "Unschedulable", "0/3 nodes")), nil, farm.ReadyUnschedulable},
@@ -79,7 +79,7 @@ func TestSlowReason(t *testing.T) {
 		"a volume that is not there":  {guestPod(creating), []string{"FailedAttachVolume: x"}, farm.ReadyMount},
 		"no sandbox":                  {guestPod(creating), []string{"FailedCreatePodSandBox: no network"}, farm.ReadyCreateError},
 		"the last warning counts":     {guestPod(creating), []string{"FailedMount: x", "FailedCreatePodSandBox: y"}, farm.ReadyCreateError},
-		"the state counts before all": {guestPod(waiting(pullBackOff, "")), []string{"FailedMount: x"}, farm.ReadyImagePull},
+		"the state counts before all": {guestPod(waiting("ImagePullBackOff", "")), []string{"FailedMount: x"}, farm.ReadyImagePull},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -24,8 +24,13 @@ import (
 // waitReady begins a wait and returns the channel of its outcome. By its return the wait stands.
 func waitReady(t *testing.T, c *Cluster, limit time.Duration) <-chan error {
 	t.Helper()
+	return waitWithin(t, c, farm.ReadyLimits{Total: limit})
+}
+
+func waitWithin(t *testing.T, c *Cluster, limits farm.ReadyLimits) <-chan error {
+	t.Helper()
 	outcome := make(chan error, 1)
-	go func() { outcome <- c.WaitReady(t.Context(), podOf(guestPod()), limit) }()
+	go func() { outcome <- c.WaitReady(t.Context(), podOf(guestPod()), limits) }()
 	synctest.Wait()
 	return outcome
 }
@@ -169,7 +174,7 @@ func TestWaitReadyEndsWithItsCaller(t *testing.T) {
 		gone := errors.New("caller is gone")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		outcome := make(chan error, 1)
-		go func() { outcome <- c.WaitReady(ctx, podOf(guestPod()), time.Minute) }()
+		go func() { outcome <- c.WaitReady(ctx, podOf(guestPod()), farm.ReadyLimits{Total: time.Minute}) }()
 		mustWait(t, outcome)
 		cancel(gone)
 		err := <-outcome

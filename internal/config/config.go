@@ -60,6 +60,11 @@ type Pods struct {
 	NFSServer  string  `env:"NFS_SERVER"`
 	Ready      Seconds `env:"POD_READY_TIMEOUT" envDefault:"60s"`
 	Gone       Seconds `env:"POD_DELETE_TIMEOUT" envDefault:"60s"`
+	// Pending stands in for Ready where images may be pulled; Unschedulable and PullGrace bound a pod
+	// that no node takes and a pull that fails. The request's budget caps all of them.
+	Pending       Seconds `env:"POD_PENDING_TIMEOUT" envDefault:"240s"`
+	Unschedulable Seconds `env:"POD_UNSCHEDULABLE_TIMEOUT" envDefault:"120s"`
+	PullGrace     Seconds `env:"POD_PULL_GRACE" envDefault:"90s"`
 	// AccountSecret gives the pod a Secret with the account's shadow hash.
 	AccountSecret bool `env:"ACCOUNT_SECRET" envDefault:"false"`
 }

@@ -56,6 +56,7 @@ func (c Config) faults() []error {
 	}
 	for name, value := range map[string]Seconds{
 		"HTTP_TIMEOUT_SEC": c.HTTPTimeout, "POD_READY_TIMEOUT": c.Pods.Ready, "POD_DELETE_TIMEOUT": c.Pods.Gone,
+		"POD_PENDING_TIMEOUT": c.Pods.Pending, "POD_UNSCHEDULABLE_TIMEOUT": c.Pods.Unschedulable, "POD_PULL_GRACE": c.Pods.PullGrace,
 		"IMAGE_LOAD_TIMEOUT": c.Images.LoadTimeout, "IMAGE_SAVE_TIMEOUT": c.Images.SaveTimeout, "ACCOUNT_REQUEST_BUDGET": c.Drain.AccountBudget,
 		"POD_REQUEST_BUDGET": c.Drain.PodBudget, "UNDO_RESERVE": c.Drain.UndoReserve,
 	} {

@@ -79,7 +79,7 @@ func TestPodsBehaveAsTheNameOfTheirUserSays(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				err = c.WaitReady(t.Context(), pod, time.Minute)
+				err = c.WaitReady(t.Context(), pod, farm.ReadyLimits{Total: time.Minute})
 				if !errors.Is(err, test.is) || (test.is == nil) != (err == nil) {
 					t.Fatalf("WaitReady: %v, want %v", err, test.is)
 				}
@@ -104,7 +104,7 @@ func TestADeletedPodGoesAtOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.WaitReady(t.Context(), pod, time.Minute); err != nil {
+		if err := c.WaitReady(t.Context(), pod, farm.ReadyLimits{Total: time.Minute}); err != nil {
 			t.Fatal(err)
 		}
 		if existed, err := c.DeletePod(t.Context(), pod.Name, "another-uid"); existed || err != nil {
@@ -135,7 +135,7 @@ func TestTheSaveScriptFailsForTheOneWhoAsks(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := c.WaitReady(t.Context(), pod, time.Minute); err != nil {
+			if err := c.WaitReady(t.Context(), pod, farm.ReadyLimits{Total: time.Minute}); err != nil {
 				t.Fatal(err)
 			}
 			result, err := c.Exec(t.Context(), pod.Name, farm.ContainerName, command)

@@ -1,6 +1,9 @@
 package farm
 
-import "errors"
+import (
+	"errors"
+	"time"
+)
 
 // ReadyReason says in one word why a workspace did not get Ready. It is a closed set, for figures;
 // the error that has it tells the whole story.
@@ -29,6 +32,15 @@ func ReadyReasons() []ReadyReason {
 		ReadyImageNeverPull, ReadyImagePull, ReadyConfigError, ReadyCreateError, ReadyRunError, ReadyMount, ReadyUnschedulable,
 		ReadyRejected, ReadyExited, ReadyDeleted, ReadyTimeout, ReadyUnreadable, ReadyOther,
 	}
+}
+
+// ReadyLimits bound the wait for a new pod.
+type ReadyLimits struct {
+	// Total bounds the whole wait.
+	Total time.Duration
+	// Unschedulable bounds the time in which no node takes the pod, PullGrace that in which the pull of
+	// an image fails and is tried again; 0 = Total alone counts.
+	Unschedulable, PullGrace time.Duration
 }
 
 // NotReadyError is a wait for Ready that failed, with its reason. Its text is the wrapped error's.

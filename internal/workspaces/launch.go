@@ -299,7 +299,7 @@ func (s *Service) removePod(ctx context.Context, pod farm.PodName, uid string) (
 }
 
 func (l *launch) waitReady(ctx context.Context) error {
-	err := l.Cluster.WaitReady(ctx, l.created, l.ReadyLimit)
+	err := l.Cluster.WaitReady(ctx, l.created, l.readyLimits(ctx))
 	if err == nil {
 		return nil
 	}

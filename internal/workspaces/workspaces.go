@@ -28,8 +28,8 @@ type Cluster interface {
 	// CreatePod sends a pod. The error wraps farm.ErrExists if there is one of that name.
 	CreatePod(ctx context.Context, pod *corev1.Pod) (farm.Pod, error)
 	// WaitReady returns nil once the pod is Ready; farm.ErrNeverReady if it cannot become so,
-	// farm.ErrWaitTimeout at the limit, both with what kubelet says.
-	WaitReady(ctx context.Context, pod farm.Pod, limit time.Duration) error
+	// farm.ErrWaitTimeout at a limit, both with what kubelet says.
+	WaitReady(ctx context.Context, pod farm.Pod, limits farm.ReadyLimits) error
 	// DeletePod asks for the removal of the pod of that name and UID; false if there is none.
 	DeletePod(ctx context.Context, name farm.PodName, uid string) (bool, error)
 	// WaitGone returns nil once there is no such pod, farm.ErrWaitTimeout at the limit.
@@ -155,8 +155,11 @@ type Options struct {
 	// DeadAfter is how long the lock of another instance must have been free before that instance
 	// counts as gone; zero where only its end can free it.
 	DeadAfter time.Duration
-	// ReadyLimit bounds the wait for Ready, GoneLimit that for a pod's end.
-	ReadyLimit, GoneLimit time.Duration
+	// ReadyLimit bounds the wait for Ready where no image is pulled, PendingLimit where one may be.
+	// UnschedulableLimit bounds the time in which no node takes the pod, PullGrace that of a failing pull.
+	ReadyLimit, PendingLimit, UnschedulableLimit, PullGrace time.Duration
+	// GoneLimit bounds the wait for a pod's end.
+	GoneLimit time.Duration
 	// SaveLimit bounds the save script of a migration.
 	SaveLimit time.Duration
 	// Budget bounds a whole use case, UndoLimit the undo that may follow it.
