@@ -50,6 +50,7 @@ func TestDescriptionHasEveryEndpoint(t *testing.T) {
 		"GET /operations",
 		"GET /pods/{username}/status",
 		"GET /readyz",
+		"GET /ui/",
 		"GET /workspaces",
 		"POST /create-pod",
 		"POST /delete-pod",

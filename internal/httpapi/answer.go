@@ -62,9 +62,6 @@ type methodError struct{ error }
 func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
 	e, status := a.translate(r, err)
 	noteFailure(r.Context(), err, e.Code)
-	if status == http.StatusUnauthorized {
-		w.Header().Set("WWW-Authenticate", tokenHeader)
-	}
 	if err := write(w, status, errorBody(e, err)); err != nil {
 		// An error body has only texts, numbers and booleans, so this cannot happen.
 		panic(err)

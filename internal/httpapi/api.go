@@ -120,6 +120,7 @@ func New(opts Options) http.Handler {
 	r.Get(pathReady, a.readyz)
 	r.Method(http.MethodGet, pathMetrics, a.Metrics.Handler())
 	a.docs.mount(r)
+	mountUI(r)
 	r.Get("/pods/{username}/status", a.handle(a.getStatus))
 	r.Get(patternBadStatus, a.handle(a.badStatusPath))
 	r.Get("/operations", a.handle(a.listOperations))

@@ -55,13 +55,13 @@ func (a *api) listGroups(w http.ResponseWriter, r *http.Request) error {
 // answer tells a list under its name. The list of a big farm is megabytes: it is encoded once for
 // each state of the share, told by an ETag to who has it already, and zipped for who asks for that.
 func (l listed) answer(w http.ResponseWriter, r *http.Request, name string, items func() any) error {
-	return answerTagged(w, r, l.version, func() *encodedList {
+	return answerTagged(w, r, contentJSON, l.version, func() *encodedList {
 		return l.memo(name, func() any { return encodeList(name, object{name: items()}) }).(*encodedList)
 	})
 }
 
 // answerTagged answers with the version that encode makes, or with 304 to who has it already.
-func answerTagged(w http.ResponseWriter, r *http.Request, version string, encode func() *encodedList) error {
+func answerTagged(w http.ResponseWriter, r *http.Request, contentType, version string, encode func() *encodedList) error {
 	// Weak, because the plain and the zipped form are the same list and not the same bytes.
 	etag := `W/"` + version + `"`
 	header := w.Header()
@@ -81,7 +81,7 @@ func answerTagged(w http.ResponseWriter, r *http.Request, version string, encode
 		header.Set("Content-Encoding", "gzip")
 		body = encoded.zipped
 	}
-	header.Set("Content-Type", contentJSON)
+	header.Set("Content-Type", contentType)
 	header.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(http.StatusOK)
 	_, _ = w.Write(body) // a caller that is gone cannot be told so

@@ -10,8 +10,7 @@ import (
 // as the listener is open: it holds nothing up, and other replicas may not be known yet.
 func (a *api) refuseWhenDraining(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		reads := r.Method == http.MethodGet || r.Method == http.MethodHead
-		if reads || !a.Draining() {
+		if reads(r) || !a.Draining() {
 			next.ServeHTTP(w, r)
 			return
 		}

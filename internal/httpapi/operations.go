@@ -59,8 +59,7 @@ func (a *api) listOperations(w http.ResponseWriter, r *http.Request) error {
 	for i, p := range found {
 		told[i] = operationJSON(p)
 	}
-	w.Header().Set("Cache-Control", "no-store")
-	return write(w, http.StatusOK, object{"operations": told})
+	return answerView(w, r, object{"operations": told})
 }
 
 func readListOperations(r *http.Request) (user farm.UserName, limit int, err error) {

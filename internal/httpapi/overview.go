@@ -110,5 +110,5 @@ func answerView(w http.ResponseWriter, r *http.Request, body object) error {
 		return fmt.Errorf("encode answer: %w", err)
 	}
 	sum := sha256.Sum256(plain)
-	return answerTagged(w, r, hex.EncodeToString(sum[:12]), func() *encodedList { return zipped(plain) })
+	return answerTagged(w, r, contentJSON, hex.EncodeToString(sum[:12]), func() *encodedList { return zipped(plain) })
 }
