@@ -44,6 +44,8 @@ type Options struct {
 	// Exec replaces commands in containers, for a stand-in without kubelet; nil = through the API
 	// server.
 	Exec ExecFunc
+	// Logs replaces the reading of containers' logs, likewise; nil = through the API server.
+	Logs LogFunc
 }
 
 const (
@@ -61,6 +63,7 @@ type Cluster struct {
 	backstop  time.Duration
 	exec      ExecFunc
 	called    farm.CallObserver
+	logs      LogFunc // nil = there are none
 
 	client   kubernetes.Interface
 	setupErr error // non-nil = there is no client; every call returns it
@@ -70,6 +73,8 @@ type Cluster struct {
 	services *watched
 	waiters  waiters
 	graves   graves
+	glanced  glanced
+	glances  chan struct{} // one token a running look at events
 
 	life sync.Mutex
 	stop context.CancelFunc
@@ -102,11 +107,14 @@ func FromREST(cfg *rest.Config, opts Options) *Cluster {
 	if opts.Exec == nil {
 		opts.Exec = remoteExec(client, cfg, opts.Namespace)
 	}
+	if opts.Logs == nil {
+		opts.Logs = remoteLogs(client, opts.Namespace)
+	}
 	return New(client, opts)
 }
 
 // New uses a ready client; with nil every call returns farm.ErrClientSetup. Commands in containers
-// need Options.Exec.
+// need Options.Exec, their logs Options.Logs.
 func New(client kubernetes.Interface, opts Options) *Cluster {
 	c := &Cluster{
 		namespace: opts.Namespace,
@@ -115,6 +123,7 @@ func New(client kubernetes.Interface, opts Options) *Cluster {
 		backstop:  opts.Backstop,
 		exec:      opts.Exec,
 		called:    opts.Called,
+		logs:      opts.Logs,
 		client:    client,
 	}
 	if c.callLimit == 0 {
@@ -124,6 +133,7 @@ func New(client kubernetes.Interface, opts Options) *Cluster {
 		opts.MaxCalls = defaultMaxCalls
 	}
 	c.turns = make(chan struct{}, opts.MaxCalls)
+	c.glances = make(chan struct{}, glances)
 	if c.backstop == 0 {
 		c.backstop = defaultBackstop
 	}

@@ -143,7 +143,7 @@ func (s *Surroundings) Environ() []string {
 // Cluster is the connection to the Kubernetes that is played here, in the shape in which the
 // service takes one.
 func (s *Surroundings) Cluster(opts cluster.Options) *cluster.Cluster {
-	opts.Exec = s.kubelet.exec
+	opts.Exec, opts.Logs = s.kubelet.exec, s.kubelet.logs
 	made := cluster.New(s.api.client, opts)
 	s.mu.Lock()
 	s.cluster = made

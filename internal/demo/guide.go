@@ -37,6 +37,13 @@ func (s *Surroundings) Guide(out io.Writer, url string) {
 		json("POST", "/migrate", `{"username":"kim","nodes":["farm5","farm6","farm7"]}`),
 		json("POST", "/delete-pod", `{"pod_name":"ailab-kim-00000000"}`),
 	)
+	section("What stands and what was done",
+		plain("GET", "/pods/kim/status")+"   # with -N -H 'Accept: text/event-stream' it goes on telling",
+		plain("GET", "/operations"),
+		plain("GET", "/workspaces"),
+		plain("GET", "/nodes"),
+		plain("GET", "/findings"),
+	)
 	section("The end",
 		plain("DELETE", "/accounts/groups/ailab"), // first: an empty group goes with its last member
 		plain("DELETE", "/accounts/users/kim"),

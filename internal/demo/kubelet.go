@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"io"
 	"strings"
 	"sync"
 	"time"
@@ -99,6 +100,7 @@ func (k *kubelet) begin(ctx context.Context, pod *corev1.Pod) {
 		k.warn(pod, "ErrImageNeverPull", fmt.Sprintf("Container image %q is not present with pull policy of Never", image))
 	case strings.HasPrefix(user, slowUsers):
 		k.report(pod, waiting("ContainerCreating", ""))
+		k.tell(pod, corev1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q", imageOf(pod)))
 		k.work.Go(func() {
 			select {
 			case <-time.After(k.slow):
@@ -197,10 +199,15 @@ func podIP(uid types.UID) string {
 
 // warn writes a warning event on the pod.
 func (k *kubelet) warn(pod *corev1.Pod, reason, message string) {
+	k.tell(pod, corev1.EventTypeWarning, reason, message)
+}
+
+// tell writes an event on the pod.
+func (k *kubelet) tell(pod *corev1.Pod, kind, reason, message string) {
 	_, _ = k.store.create("events", &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name + "." + strings.ToLower(reason)},
 		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
-		Type:           corev1.EventTypeWarning, Reason: reason, Message: message, Count: 1,
+		Type:           kind, Reason: reason, Message: message, Count: 1,
 		FirstTimestamp: metav1.Now(), LastTimestamp: metav1.Now(),
 		Source: corev1.EventSource{Component: "kubelet", Host: pod.Spec.NodeName},
 	}, nothingToCheck)
@@ -221,4 +228,17 @@ func (k *kubelet) exec(_ context.Context, name farm.PodName, container string, c
 		return farm.ExecResult{ExitCode: 1, Stderr: strings.Join(command, " ") + ": no space left on device\n"}, nil
 	}
 	return farm.ExecResult{Stdout: "saved\n"}, nil
+}
+
+// logs are what containers wrote: only those that end at once have something to say.
+func (k *kubelet) logs(_ context.Context, name farm.PodName, _ string, _ bool, _ int64) (io.ReadCloser, error) {
+	kept, err := k.store.get(place{"pods", namespace, string(name)})
+	if err != nil {
+		return nil, err
+	}
+	text := ""
+	if strings.HasPrefix(kept.GetLabels()[farm.LabelUser], failedUsers) {
+		text = "entrypoint: looking for the user of this workspace\nentrypoint: no user of this uid\n"
+	}
+	return io.NopCloser(strings.NewReader(text)), nil
 }

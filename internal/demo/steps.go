@@ -92,6 +92,29 @@ func workspaceSteps() []step {
 				"on farm6, Ready", "port 8888 of the pod is port 30001", "port 8080 of the pod is port 30004",
 				"port 22 of the pod is port 30000", "port 6006 of the pod is port 30003"),
 		},
+		{
+			title:  "How is it?",
+			behind: "While it was being made the same call told how far it was; with Accept: text/event-stream it would go on telling.",
+			method: http.MethodGet, path: "/pods/kim/status", status: http.StatusOK, says: []string{`"stage":"ready"`, `"pod_name":"{pod}"`, `"operation":"create"`},
+		},
+		{
+			title:  "What was done for it?",
+			behind: "Every step with its time, of every replica. Of a failure also the undo, what kubelet said and the end of the container's log.",
+			method: http.MethodGet, path: "/operations", status: http.StatusOK, says: []string{`"step":"WAIT_POD_READY","result":"ok"`, `"done":true`},
+		},
+		{
+			title:  "Which workspaces are there?",
+			method: http.MethodGet, path: "/workspaces", status: http.StatusOK, says: []string{`"pod_name":"{pod}"`, `"node_port":30000`},
+		},
+		{
+			title:  "How busy are the nodes, and how many ports are left?",
+			method: http.MethodGet, path: "/nodes", status: http.StatusOK, says: []string{`"name":"farm6"`, `"free":`},
+		},
+		{
+			title:  "Is anything left over?",
+			behind: "What the last audit of account files, homes, ports and cluster found, each with the command that mends it.",
+			method: http.MethodGet, path: "/findings", status: http.StatusOK, says: []string{`"findings":[]`},
+		},
 	}
 }
 

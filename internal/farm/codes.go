@@ -134,7 +134,7 @@ const (
 	//
 	// Status: 500
 	//
-	// To do: Read detail: it has kubelet's reason and the last events (image missing on the node, a mount that fails, a full node). Correct that, or raise POD_READY_TIMEOUT if the node is only slow.
+	// To do: Read detail: it has kubelet's reason, the last events and the end of what the container wrote (image missing on the node, a mount that fails, a full node, an image that ends at once). It is kept for a day under GET /pods/{username}/status. Correct that, or raise POD_READY_TIMEOUT if the node is only slow.
 	PodReadyTimeout Code = "POD_READY_TIMEOUT"
 	// PodReadyCheckFailed: the pod's state could not be read.
 	//

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 )
 
 // Kind says what sort of failure an error is. The HTTP edge turns it into a status.
@@ -42,7 +43,7 @@ type Error struct {
 	Cause error
 }
 
-// Error gives the step, the code, the detail and the cause on one line.
+// Error gives the step, the code, the detail and the cause, unless the detail begins with it.
 func (e *Error) Error() string {
 	text := string(e.Kind)
 	if e.Code != "" {
@@ -51,7 +52,7 @@ func (e *Error) Error() string {
 	if e.Detail != "" {
 		text += ": " + e.Detail
 	}
-	if e.Cause != nil && e.Cause.Error() != e.Detail {
+	if e.Cause != nil && !strings.HasPrefix(e.Detail, e.Cause.Error()) {
 		text += ": " + e.Cause.Error()
 	}
 	return text

@@ -120,17 +120,29 @@ func (a clusterAddresses) addNode(ctx context.Context, node Node) error {
 // it is called again. Without results every command exits 0.
 func (c *KubeCluster) OnExec(t testing.TB, results ...kubelet.Result) {
 	t.Helper()
-	text, err := json.Marshal(results)
+	c.tellKubelet(t, ".json", results)
+}
+
+// OnLogs sets what containers of this namespace wrote, the first log that fits winning, until it is
+// called again. Without one a call for a log fails.
+func (c *KubeCluster) OnLogs(t testing.TB, logs ...kubelet.Log) {
+	t.Helper()
+	c.tellKubelet(t, ".logs", logs)
+}
+
+func (c *KubeCluster) tellKubelet(t testing.TB, suffix string, what any) {
+	t.Helper()
+	text, err := json.Marshal(what)
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(c.addresses.ExecFolder, c.Namespace+".json")
+	path := filepath.Join(c.addresses.ExecFolder, c.Namespace+suffix)
 	// Renamed into place, so that no call reads half of it.
 	if err := os.WriteFile(path+".draft", text, 0o644); err != nil {
-		t.Fatalf("set exec results: %v", err)
+		t.Fatalf("tell the kubelet: %v", err)
 	}
 	if err := os.Rename(path+".draft", path); err != nil {
-		t.Fatalf("set exec results: %v", err)
+		t.Fatalf("tell the kubelet: %v", err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
@@ -308,10 +309,34 @@ func (l *launch) waitReady(ctx context.Context) error {
 	}
 	switch {
 	case errors.Is(err, farm.ErrNeverReady), errors.Is(err, farm.ErrWaitTimeout):
-		return l.fail(farm.Internal, farm.StepWaitPodReady, farm.PodReadyTimeout, err)
+		return l.neverReady(ctx, err)
 	default:
 		return l.fail(farm.Internal, farm.StepWaitPodReady, farm.PodReadyCheckFailed, err)
 	}
+}
+
+// maxDetail bounds the detail of a pod that did not become Ready, in characters.
+const maxDetail = 8000
+
+// neverReady is the failure of a pod that did not become Ready: what kubelet said, and the end of
+// what the container wrote. Both are gone with the pod.
+func (l *launch) neverReady(ctx context.Context, cause error) *farm.Error {
+	e := l.fail(farm.Internal, farm.StepWaitPodReady, farm.PodReadyTimeout, cause)
+	if log := l.Cluster.LastLog(ctx, l.created); log != "" {
+		e.Detail += "; " + l.withoutHash(ctx, log)
+	}
+	e.Detail = farm.CutText(e.Detail, maxDetail)
+	return e
+}
+
+// withoutHash takes the user's password hash out of a text, whatever its form.
+func (l *launch) withoutHash(ctx context.Context, text string) string {
+	const shortest = 8 // what is shorter locks an account and is no secret
+	hash, err := l.Accounts.ShadowHash(ctx, l.user)
+	if hash = strings.TrimLeft(hash, "!"); err != nil || len(hash) < shortest {
+		return text
+	}
+	return strings.ReplaceAll(text, hash, "***")
 }
 
 // createServices opens the ports one after the other. A NodePort that turns out to be somebody

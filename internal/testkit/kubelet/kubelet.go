@@ -1,5 +1,5 @@
 // Package kubelet plays the part of a kubelet that kwok lacks: it answers the API server's exec
-// calls over the real streaming protocol, with results that tests set in files.
+// calls over the real streaming protocol, and its calls for logs, with what tests set in files.
 package kubelet
 
 import (
@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -29,6 +31,14 @@ type Result struct {
 	Break    bool   `json:"break,omitempty"` // the stream breaks without an exit status
 }
 
+// Log is what containers wrote. Without one there is no log, and the call fails.
+type Log struct {
+	Contains string `json:"contains"`           // hits pods whose name has this text; "" = all
+	Text     string `json:"text"`               // of the present run
+	Previous string `json:"previous,omitempty"` // of the run before
+	Hang     bool   `json:"hang,omitempty"`     // sends the text, and then nothing until the caller goes
+}
+
 // Call is one exec that arrived.
 type Call struct {
 	Pod       string   `json:"pod"`
@@ -41,9 +51,9 @@ const (
 	streamCreate = 30 * time.Second
 )
 
-// Server answers exec calls. Folder has NAMESPACE.json, the results of a namespace (a list of
-// Result, the first that fits wins; absent = all commands exit 0), and gets NAMESPACE.calls, one
-// Call in JSON a line.
+// Server answers exec calls and calls for logs. Folder has NAMESPACE.json, the results of a namespace
+// (a list of Result, the first that fits wins; absent = all commands exit 0), and NAMESPACE.logs, a
+// list of Log, likewise. It gets NAMESPACE.calls, one Call in JSON a line.
 type Server struct {
 	Folder string
 
@@ -51,9 +61,13 @@ type Server struct {
 }
 
 // ServeHTTP answers /exec/NAMESPACE/POD/CONTAINER, with or without a pod uid before the container,
-// as a kubelet does; anything else is 404.
+// and /containerLogs/NAMESPACE/POD/CONTAINER, as a kubelet does; anything else is 404.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	if len(parts) == 4 && parts[0] == "containerLogs" {
+		s.serveLog(w, r, parts[1], parts[2])
+		return
+	}
 	if len(parts) < 4 || len(parts) > 5 || parts[0] != "exec" {
 		http.NotFound(w, r)
 		return
@@ -94,16 +108,9 @@ func (s *Server) note(namespace string, call Call) error {
 }
 
 func (s *Server) resultOf(namespace, command string) (Result, error) {
-	text, err := os.ReadFile(filepath.Join(s.Folder, namespace+".json"))
-	if errors.Is(err, os.ErrNotExist) {
-		return Result{}, nil
-	}
-	if err != nil {
-		return Result{}, fmt.Errorf("read exec results of %s: %w", namespace, err)
-	}
 	var results []Result
-	if err := json.Unmarshal(text, &results); err != nil {
-		return Result{}, fmt.Errorf("read exec results of %s: %w", namespace, err)
+	if err := s.load(namespace+".json", &results); err != nil {
+		return Result{}, err
 	}
 	for _, result := range results {
 		if strings.Contains(command, result.Contains) {
@@ -111,6 +118,52 @@ func (s *Server) resultOf(namespace, command string) (Result, error) {
 		}
 	}
 	return Result{}, nil
+}
+
+// load reads what a test has set; a file that is not there leaves target as it is.
+func (s *Server) load(name string, target any) error {
+	text, err := os.ReadFile(filepath.Join(s.Folder, name))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, target)
+	}
+	if err != nil {
+		return fmt.Errorf("read %s: %w", name, err)
+	}
+	return nil
+}
+
+// serveLog sends the end of a log, bounded as the query says.
+func (s *Server) serveLog(w http.ResponseWriter, r *http.Request, namespace, pod string) {
+	var logs []Log
+	if err := s.load(namespace+".logs", &logs); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	at := slices.IndexFunc(logs, func(l Log) bool { return strings.Contains(pod, l.Contains) })
+	if at < 0 {
+		http.NotFound(w, r)
+		return
+	}
+	query := r.URL.Query()
+	text := logs[at].Text
+	if query.Get("previous") == "true" {
+		text = logs[at].Previous
+	}
+	if n, err := strconv.Atoi(query.Get("tailLines")); err == nil {
+		lines := strings.SplitAfter(strings.TrimSuffix(text, "\n"), "\n")
+		text = strings.Join(lines[max(0, len(lines)-n):], "")
+	}
+	if n, err := strconv.Atoi(query.Get("limitBytes")); err == nil {
+		text = text[:min(n, len(text))]
+	}
+	_, _ = io.WriteString(w, text)
+	if logs[at].Hang {
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}
 }
 
 // ExecInContainer gives the result over the streams of the call.
