@@ -48,7 +48,7 @@ func TestRealLastLog(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := c.WaitReady(t.Context(), pod, time.Minute); !errors.Is(err, farm.ErrNeverReady) {
+			if err := c.WaitReady(t.Context(), pod, farm.ReadyLimits{Total: time.Minute}); !errors.Is(err, farm.ErrNeverReady) {
 				t.Fatal(err)
 			}
 			if test.restarts > 0 {
