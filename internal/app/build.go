@@ -112,7 +112,7 @@ func (a *App) build(opts Options) (*parts, error) {
 		Cluster: p.cluster, UserConfigs: p.userConfig, Load: p.load, Ports: ports,
 		Accounts: p.ledger, Images: savedImages{store, p.cluster}, Kerberos: keytabs, Locks: p.locks,
 		Operations: records, Observer: observe, Progress: p.progress, RequestID: obs.RequestID, Meter: p.metrics, Log: a.log,
-		Settings: podSettings(c), Instance: a.instance, DeadAfter: a.deadAfter(),
+		Settings: podSettings(c), SessionTemplate: c.Pods.Template, Instance: a.instance, DeadAfter: a.deadAfter(),
 		ReadyLimit: c.Pods.Ready.Duration(), PendingLimit: c.Pods.Pending.Duration(), UnschedulableLimit: c.Pods.Unschedulable.Duration(), PullGrace: c.Pods.PullGrace.Duration(),
 		GoneLimit: c.Pods.Gone.Duration(), SaveLimit: c.Images.SaveTimeout.Duration(),
 		Budget: c.Drain.PodBudget.Duration(), UndoLimit: c.Drain.UndoReserve.Duration(),

@@ -46,7 +46,7 @@ var mustNotKnow = map[string][]string{
 // an adapter or lower and imports none.
 var below = map[string][]string{
 	"internal/httpapi":    {"internal/workspaces", "internal/accounts", "internal/overview", "internal/audit", "internal/obs", "api"},
-	"internal/workspaces": {"internal/podspec"},
+	"internal/workspaces": {"internal/podspec", "internal/templates"},
 	"internal/accounts":   {"internal/ledger"},
 	"internal/overview":   {"internal/audit"},
 	"internal/findings":   {"internal/audit", "internal/database"},

@@ -65,6 +65,8 @@ type Pods struct {
 	Pending       Seconds `env:"POD_PENDING_TIMEOUT" envDefault:"240s"`
 	Unschedulable Seconds `env:"POD_UNSCHEDULABLE_TIMEOUT" envDefault:"120s"`
 	PullGrace     Seconds `env:"POD_PULL_GRACE" envDefault:"90s"`
+	// Template is the PodTemplate of the namespace that lies under every workspace; empty = none.
+	Template string `env:"POD_TEMPLATE"`
 	// AccountSecret gives the pod a Secret with the account's shadow hash.
 	AccountSecret bool `env:"ACCOUNT_SECRET" envDefault:"false"`
 }

@@ -107,6 +107,7 @@ func TestFaultsNameTheVariable(t *testing.T) {
 		"sudo command relative":         {"SUDO_ALLOWED_COMMANDS=apt", "SUDO_ALLOWED_COMMANDS"},
 		"listen address without a port": {"LISTEN_ADDR=localhost", "LISTEN_ADDR"},
 		"namespace that is none":        {"NAMESPACE=Ailab_infra", "NAMESPACE"},
+		"template that is none":         {"POD_TEMPLATE=Team/A", "POD_TEMPLATE"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 var (
@@ -81,6 +82,9 @@ func (c Config) faults() []error {
 			}
 		}
 		add(name, "%q is not one of %s", value, strings.Join(allowed, ", "))
+	}
+	if c.Pods.Template != "" && len(validation.IsDNS1123Subdomain(c.Pods.Template)) > 0 {
+		add("POD_TEMPLATE", "%q is no name of a PodTemplate", c.Pods.Template)
 	}
 	oneOf("IMAGE_PULL_POLICY", c.Pods.PullPolicy, "Never", "IfNotPresent", "Always")
 	oneOf("HOME_VOLUME", c.Pods.HomeVolume, "nfs", "hostPath")

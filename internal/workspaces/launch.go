@@ -12,6 +12,7 @@ import (
 	"config-server/internal/farm"
 	"config-server/internal/podspec"
 	"config-server/internal/saga"
+	"config-server/internal/templates"
 )
 
 // launch is the making of one workspace: what create and migrate share. Its fields are filled by
@@ -30,6 +31,7 @@ type launch struct {
 	primary farm.Group
 	image   string
 	ports   []farm.Port
+	layers  []templates.Layer // the lowest first
 	spec    *corev1.Pod
 	created farm.Pod
 
@@ -95,7 +97,12 @@ func (l *launch) buildSteps() []saga.Step {
 				{Run: l.undoRecord},
 				{Key: farm.KeyNodePortsReleased, Run: l.undoPorts},
 			},
-			Do: l.readAccount,
+			Do: func(ctx context.Context) error {
+				if err := l.readAccount(ctx); err != nil {
+					return err
+				}
+				return l.readLayers(ctx)
+			},
 		},
 		{Name: string(farm.StepBuildPodSpec) + ":image", Do: l.resolveImage},
 		{Name: string(farm.StepBuildPodSpec) + ":record", Do: l.record},
@@ -233,6 +240,9 @@ func (l *launch) buildSpec(ctx context.Context) error {
 		Settings: l.Settings, Pod: l.pod, Account: l.account, PrimaryGroup: l.primary.Name, Groups: groups,
 		Config: l.config, Node: l.node, Ports: l.ports, Image: l.image,
 	})
+	if err == nil {
+		l.spec, err = templates.Apply(l.spec, l.layers...)
+	}
 	if err != nil {
 		return l.buildFailed(farm.Internal, fmt.Errorf("write spec of pod %s: %w", l.pod, err))
 	}
@@ -242,6 +252,10 @@ func (l *launch) buildSpec(ctx context.Context) error {
 func (l *launch) createPod(ctx context.Context) (err error) {
 	l.posted = true
 	l.created, err = l.Cluster.CreatePod(ctx, l.spec)
+	if l.withoutRuntimeClass(ctx, err) {
+		l.spec.Spec.RuntimeClassName = nil
+		l.created, err = l.Cluster.CreatePod(ctx, l.spec)
+	}
 	switch {
 	case errors.Is(err, farm.ErrExists):
 		l.foreign = true

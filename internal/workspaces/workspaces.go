@@ -27,6 +27,9 @@ type Cluster interface {
 	PodsOf(ctx context.Context, user farm.UserName) ([]farm.Pod, error)
 	// CreatePod sends a pod. The error wraps farm.ErrExists if there is one of that name.
 	CreatePod(ctx context.Context, pod *corev1.Pod) (farm.Pod, error)
+	// PodTemplate reads one PodTemplate of the workspaces' namespace, live. The second result is false if
+	// there is none; farm.IsForbidden tells a missing right.
+	PodTemplate(ctx context.Context, name string) (corev1.PodTemplate, bool, error)
 	// WaitReady returns nil once the pod is Ready; farm.ErrNeverReady if it cannot become so,
 	// farm.ErrWaitTimeout at a limit, both with what kubelet says.
 	WaitReady(ctx context.Context, pod farm.Pod, limits farm.ReadyLimits) error
@@ -152,6 +155,8 @@ type Options struct {
 	Log       *slog.Logger
 
 	Settings podspec.Settings
+	// SessionTemplate is the PodTemplate that lies under every workspace; empty = none.
+	SessionTemplate string
 	// Instance names this process in operation records; it holds the lock InstanceLock(Instance).
 	Instance string
 	// DeadAfter is how long the lock of another instance must have been free before that instance
@@ -171,6 +176,8 @@ type Options struct {
 // Service has the use cases on workspaces. It is safe for concurrent use.
 type Service struct {
 	Options
+
+	noRuntimeClass sync.Once // has said so
 
 	mu sync.Mutex
 	// running has the ids of this process's operations that are under way. A record of ours that is
