@@ -50,13 +50,17 @@ type WatchState struct {
 	Failures int64  // LISTs and WATCHes that failed since the start
 }
 
-// Watches tells how each watch is; none without a usable client.
+// Watches tells how each watch is; none without a usable client. That of Services is left out while
+// the API server does not allow it: it may be forbidden on purpose, and nothing depends on it.
 func (c *Cluster) Watches() []WatchState {
 	if c.setupErr != nil {
 		return nil
 	}
 	var states []WatchState
 	for _, w := range []*watched{c.nodes, c.pods, c.services} {
+		if w == c.services && w.denied.Load() {
+			continue
+		}
 		states = append(states, WatchState{Objects: w.what, Fresh: w.fresh(), Failures: w.failures.Load()})
 	}
 	return states

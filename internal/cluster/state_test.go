@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,9 +17,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
+	k8stesting "k8s.io/client-go/testing"
 
 	"config-server/internal/farm"
 )
@@ -78,6 +81,39 @@ func TestWatches(t *testing.T) {
 		want := map[string]string{"nodes": "true false", "pods": "false true", "services": "true false"}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("fresh and failures (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestAWatchOfServicesThatIsForbiddenIsNotTold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		var allowed atomic.Bool
+		client.PrependReactor("list", "*", func(action k8stesting.Action) (bool, runtime.Object, error) {
+			if allowed.Load() {
+				return false, nil, nil
+			}
+			return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: action.GetResource().Resource}, "", errors.New("not allowed"))
+		})
+		c := New(client, Options{Namespace: namespace})
+		c.Start(context.WithoutCancel(t.Context()))
+		t.Cleanup(c.Stop)
+		synctest.Wait()
+		told := func() (objects []string) {
+			for _, state := range c.Watches() {
+				objects = append(objects, fmt.Sprint(state.Objects, " ", state.Fresh))
+			}
+			return objects
+		}
+		if diff := cmp.Diff([]string{"nodes false", "pods false"}, told()); diff != "" {
+			t.Errorf("forbidden (-want +got):\n%s", diff)
+		}
+		allowed.Store(true)
+		time.Sleep(time.Hour) // of the test's own clock: the watches try again
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"nodes true", "pods true", "services true"}, told()); diff != "" {
+			t.Errorf("allowed (-want +got):\n%s", diff)
 		}
 	})
 }

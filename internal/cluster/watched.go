@@ -22,6 +22,8 @@ type watched struct {
 	informer cache.SharedIndexInformer
 	// broken is true while the last LIST or WATCH failed: what is kept may be old then.
 	broken atomic.Bool
+	// denied is true while that was because it is not allowed.
+	denied atomic.Bool
 	// failures counts them.
 	failures atomic.Int64
 }
@@ -69,6 +71,7 @@ func (w *watched) note(ctx context.Context, err error) {
 	if err != nil {
 		w.failures.Add(1)
 	}
+	w.denied.Store(apierrors.IsForbidden(err))
 	switch {
 	case err != nil && !w.broken.Swap(true):
 		w.log.Warn("watch is broken, falling back to direct calls", "objects", w.what, "error", err)
