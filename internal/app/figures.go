@@ -39,6 +39,7 @@ func (p *parts) tellStates(c config.Config, ports *nodeports.Allocator) {
 		p.metrics.Registry().MustRegister(collectors.NewDBStatsCollector(pool, name))
 	}
 	p.metrics.ReconcilerEvery(c.Reconciler.Interval.Duration())
+	p.metrics.AuditEvery(c.Audit.Interval.Duration())
 }
 
 // retries counts and logs what the database has to be asked once more: reservations of NodePorts apart

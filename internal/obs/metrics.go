@@ -99,6 +99,7 @@ type Metrics struct {
 	passTime    prometheus.Histogram
 	lastSuccess prometheus.Gauge
 	interval    prometheus.Gauge
+	auditEvery  prometheus.Gauge
 	actions     *prometheus.CounterVec
 	found       atomic.Pointer[map[Found]int] // of the last pass
 }
@@ -144,6 +145,7 @@ func NewMetrics(build Build) *Metrics {
 		passTime:    f.histogram("reconciler_pass_duration_seconds", "Time of a pass of the reconciler.", waitBuckets),
 		lastSuccess: f.gauge("reconciler_last_success_timestamp_seconds", "Unix time of the end of the last pass without an error; at first, that of the start."),
 		interval:    f.gauge("reconciler_interval_seconds", "Time between two passes; 0 = there is one at the start and no other."),
+		auditEvery:  f.gauge("audit_interval_seconds", "Time between two audits; 0 = there are none."),
 		actions:     f.counters("reconciler_actions_total", "Findings of all passes, by kind and action (wait, done, reported, failed).", "kind", "action"),
 	}
 	f.gauges("build_info", "Always 1; the labels say which program runs.", "version", "revision", "goversion").
@@ -267,6 +269,9 @@ type Found struct{ Kind, Action string }
 
 // ReconcilerEvery keeps the time between two passes; 0 = there is one at the start and no other.
 func (m *Metrics) ReconcilerEvery(interval time.Duration) { m.interval.Set(interval.Seconds()) }
+
+// AuditEvery keeps the time between two audits; 0 = there are none.
+func (m *Metrics) AuditEvery(interval time.Duration) { m.auditEvery.Set(interval.Seconds()) }
 
 // ReconcilerPass keeps the outcome of a pass: ResultOK, ResultError or ResultBusy, and how many of
 // each finding there were. The map is not to be changed afterwards.

@@ -49,17 +49,49 @@ type PrometheusServer struct {
 // with them.
 func Prometheus(t testing.TB, loads map[string][]GPU) *PrometheusServer {
 	t.Helper()
+	exporter := new(exporter)
+	target := httptest.NewServer(exporter)
+	t.Cleanup(target.Close)
+	exporter.set(loads)
+	server := startPrometheus(t, "global: {scrape_interval: 100ms, scrape_timeout: 100ms}\n"+
+		"scrape_configs: [{job_name: dcgm, honor_labels: true, static_configs: [{targets: ['"+target.Listener.Addr().String()+"']}]}]\n")
+	server.exporter = exporter
+	server.waitForLoads(t, loads)
+	return server
+}
+
+// Scraper starts a server for this test that scrapes the /metrics of a service at host:port every
+// second, and evaluates the rules of a file as often. It returns when the first scrape is done.
+func Scraper(t testing.TB, target, rules string) *PrometheusServer {
+	t.Helper()
+	rules, err := filepath.Abs(rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := startPrometheus(t, "global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}\nrule_files: ['"+rules+"']\n"+
+		"scrape_configs: [{job_name: scraped, static_configs: [{targets: ['"+target+"']}]}]\n")
+	WaitFor(t, startLimit, "the first scrape", func(ctx context.Context) error {
+		var answer struct{ Data struct{ Result []any } }
+		if err := server.Ask(ctx, "/api/v1/query?query="+url.QueryEscape(`up{job="scraped"} == 1`), &answer); err != nil {
+			return err
+		}
+		if len(answer.Data.Result) == 0 {
+			return fmt.Errorf("%s is not scraped yet", target)
+		}
+		return nil
+	})
+	return server
+}
+
+// startPrometheus runs a server with this configuration until the test ends.
+func startPrometheus(t testing.TB, config string) *PrometheusServer {
+	t.Helper()
 	Need(t, "Prometheus", "prometheus", "prometheus")
 	program, err := lookProgram("prometheus")
 	if err != nil {
 		t.Fatal(err)
 	}
-	exporter := new(exporter)
-	target := httptest.NewServer(exporter)
-	t.Cleanup(target.Close)
 	dir := testPartDir(t, "prometheus")
-	config := "global: {scrape_interval: 100ms, scrape_timeout: 100ms}\n" +
-		"scrape_configs: [{job_name: dcgm, honor_labels: true, static_configs: [{targets: ['" + target.Listener.Addr().String() + "']}]}]\n"
 	if err := os.WriteFile(filepath.Join(dir, "prometheus.yml"), []byte(config), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +100,7 @@ func Prometheus(t testing.TB, loads map[string][]GPU) *PrometheusServer {
 		t.Fatal(err)
 	}
 	address := "127.0.0.1:" + strconv.Itoa(ports[0])
-	server := &PrometheusServer{URL: "http://" + address, exporter: exporter}
+	server := &PrometheusServer{URL: "http://" + address}
 	server.proc = &process{
 		name: "prometheus", path: program, dir: dir, log: filepath.Join(dir, "prometheus.log"),
 		args: []string{
@@ -77,10 +109,35 @@ func Prometheus(t testing.TB, loads map[string][]GPU) *PrometheusServer {
 		},
 		ready: probe(server.URL+"/-/ready", nil, ""),
 	}
-	exporter.set(loads)
 	manage(t, server.proc)
-	server.waitForLoads(t, loads)
 	return server
+}
+
+// Ask sends a GET to the server's API and decodes the answer. An answer other than 2xx is an error with
+// what it says.
+func (s *PrometheusServer) Ask(ctx context.Context, path string, answer any) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+path, nil)
+	if err != nil {
+		return err
+	}
+	res, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		return fmt.Errorf("read the answer of Prometheus: %w", err)
+	}
+	if res.StatusCode < 200 || res.StatusCode > 299 {
+		return fmt.Errorf("prometheus answers %s: %s", res.Status, body)
+	}
+	if err := json.Unmarshal(body, answer); err != nil {
+		return fmt.Errorf("read the answer of Prometheus: %w", err)
+	}
+	return nil
 }
 
 // SetLoads changes the loads and returns when the server answers with them.
@@ -136,18 +193,6 @@ func (s *PrometheusServer) waitForLoads(t testing.TB, loads map[string][]GPU) {
 
 // loads asks for all series of the exporter.
 func (s *PrometheusServer) loads(ctx context.Context) (map[string]float64, error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	query := s.URL + "/api/v1/query?query=" + url.QueryEscape(`{__name__=~"DCGM_FI_DEV_.*"}`)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, query, nil)
-	if err != nil {
-		return nil, err
-	}
-	res, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
-	if err != nil {
-		return nil, err
-	}
-	defer res.Body.Close()
 	var answer struct {
 		Data struct {
 			Result []struct {
@@ -156,8 +201,8 @@ func (s *PrometheusServer) loads(ctx context.Context) (map[string]float64, error
 			}
 		}
 	}
-	if err := json.NewDecoder(res.Body).Decode(&answer); err != nil {
-		return nil, fmt.Errorf("read the answer of Prometheus: %w", err)
+	if err := s.Ask(ctx, "/api/v1/query?query="+url.QueryEscape(`{__name__=~"DCGM_FI_DEV_.*"}`), &answer); err != nil {
+		return nil, err
 	}
 	found := make(map[string]float64)
 	for _, series := range answer.Data.Result {
