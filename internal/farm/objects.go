@@ -1,6 +1,9 @@
 package farm
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Account is a passwd(5) line without its password field.
 type Account struct {
@@ -61,6 +64,17 @@ type UserConfig struct {
 	PodTemplate string
 }
 
+// On is the node's entry: names are compared without case, and the first entry wins. A node that the
+// configuration does not name has an empty entry.
+func (c UserConfig) On(node NodeName) GPUNode {
+	for _, entry := range c.Nodes {
+		if strings.EqualFold(strings.TrimSpace(string(entry.Name)), string(node)) {
+			return entry
+		}
+	}
+	return GPUNode{Name: node}
+}
+
 // The two ports that every workspace has, in the order in which they are opened.
 var (
 	SSHPort     = PortWant{Internal: 22, Purpose: "ssh"}
@@ -115,6 +129,8 @@ type Pod struct {
 	Terminating bool
 	CreatedAt   time.Time
 	GPUs        int // GPU device files that it mounts
+	// GPUOption is the ID of the GPU option that it was made with; empty = none.
+	GPUOption string
 	// AccountSecret: it mounts the Secret AccountSecretName(Name). Known of pods that were read live.
 	AccountSecret bool
 }
@@ -151,5 +167,6 @@ const (
 	ManagedBy         = "ailab-infra"
 	AnnotationUser    = "ailab/username"
 	AnnotationPurpose = "ailab/usage-purpose"
+	AnnotationGPU     = "ailab/gpu-option"
 	ContainerName     = "shell"
 )

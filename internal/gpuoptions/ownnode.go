@@ -19,7 +19,7 @@ func ownNode(root string) []farm.GPUOption {
 		}
 	}
 	gpus, _ := os.ReadDir(filepath.Join(root, "proc/driver/nvidia/gpus"))
-	found[driverNVIDIA] = max(found[driverNVIDIA], int64(len(gpus)))
+	found[farm.DriverNVIDIA] = max(found[farm.DriverNVIDIA], int64(len(gpus)))
 
 	var options []farm.GPUOption
 	for _, f := range families {

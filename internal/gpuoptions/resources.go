@@ -1,20 +1,9 @@
 package gpuoptions
 
 import (
-	"regexp"
-	"strings"
-
 	corev1 "k8s.io/api/core/v1"
-)
 
-// The drivers of GPUs, as options name them.
-const (
-	driverNVIDIA = "nvidia"
-	driverAMD    = "amdgpu"
-	driverI915   = "i915"
-	driverXe     = "xe"
-	// driverOther stands where a template names none.
-	driverOther = "gpu"
+	"config-server/internal/farm"
 )
 
 // Labels and names that the vendors' operators give nodes.
@@ -36,27 +25,17 @@ type family struct {
 }
 
 var families = []family{
-	{driverNVIDIA, "nvidia.com/gpu", labelNVIDIAModel},
-	{driverAMD, "amd.com/gpu", labelAMDModel},
-	{driverI915, "gpu.intel.com/i915", labelIntelModel},
-	{driverXe, "gpu.intel.com/xe", labelIntelModel},
+	{farm.DriverNVIDIA, "nvidia.com/gpu", labelNVIDIAModel},
+	{farm.DriverAMD, "amd.com/gpu", labelAMDModel},
+	{farm.DriverI915, "gpu.intel.com/i915", labelIntelModel},
+	{farm.DriverXe, "gpu.intel.com/xe", labelIntelModel},
 }
-
-// nvidiaName is what NVIDIA's device plugin calls GPUs for containers: gpu, gpu.shared, mig-1g.10gb.
-// Those that virtual machines get passed through bear names of the PCI database, with capitals and
-// underscores.
-var nvidiaName = regexp.MustCompile(`^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$`)
 
 // familyOf tells whose GPU a resource is; false if it is none.
 func familyOf(resource string) (family, bool) {
-	if name, ok := strings.CutPrefix(resource, "nvidia.com/"); ok {
-		if !nvidiaName.MatchString(name) {
-			return family{}, false
-		}
-		return families[0], true
-	}
-	for _, f := range families[1:] {
-		if f.resource == resource {
+	driver := farm.GPUDriver(resource)
+	for _, f := range families {
+		if f.driver == driver {
 			return f, true
 		}
 	}

@@ -28,7 +28,7 @@ func templateOption(template *corev1.PodTemplate, label string) (option farm.GPU
 		Source: farm.GPUFromTemplate, Free: unknown, Total: unknown,
 	}
 	if option.Driver == "" {
-		option.Driver = driverOther
+		option.Driver = farm.DriverOther
 	}
 	spec := template.Template.Spec
 	asked := gpusIn(resourcehelper.PodRequests(&corev1.Pod{Spec: withLimitsAsRequests(spec)}, resourcehelper.PodResourcesOptions{}))

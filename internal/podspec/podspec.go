@@ -49,6 +49,8 @@ type Settings struct {
 	// AccountSecret mounts the Secret farm.AccountSecretName of the pod, with its user's password hash
 	// as file AccountSecretFile. The pod waits for it.
 	AccountSecret bool
+	// RuntimeClass is proposed for workspaces with an NVIDIA GPU option; empty = none.
+	RuntimeClass string
 }
 
 // Input is everything that a workspace's pod depends on.
@@ -66,6 +68,9 @@ type Input struct {
 	Ports []farm.Port
 	// Image replaces Config.Image, for a saved image; empty = Config.Image.
 	Image string
+	// GPU is the GPU option of the workspace. It replaces the device files, and the scheduler binds the
+	// pod to Node, or to a node of its own choice if Node is empty. nil = none.
+	GPU *farm.GPUOption
 }
 
 // Build writes the pod of a workspace. It fails, naming the field, if a quantity cannot be read or
@@ -79,12 +84,16 @@ func Build(in Input) (*corev1.Pod, error) {
 	if image == "" {
 		return nil, fmt.Errorf("build pod %s: the user config names no image", in.Pod)
 	}
-	entry := entryOf(in.Config.Nodes, in.Node)
+	entry := in.Config.On(in.Node)
 	resources, err := resourcesOf(in.Settings, entry)
 	if err != nil {
 		return nil, fmt.Errorf("build pod %s: %w", in.Pod, err)
 	}
-	mounts, err := mountsOf(in, entry.NumGPU)
+	gpus := entry.NumGPU
+	if in.GPU != nil {
+		gpus = 0 // the option brings them
+	}
+	mounts, err := mountsOf(in, gpus)
 	if err != nil {
 		return nil, fmt.Errorf("build pod %s: %w", in.Pod, err)
 	}
@@ -125,18 +134,10 @@ func Build(in Input) (*corev1.Pod, error) {
 		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: m.volume, MountPath: m.path, ReadOnly: m.readOnly})
 	}
 	pod.Spec.Containers = []corev1.Container{container}
-	return pod, nil
-}
-
-// entryOf finds the node's entry; names are compared without case and the first entry wins. A node
-// that the configuration does not name has an empty entry.
-func entryOf(nodes []farm.GPUNode, name farm.NodeName) farm.GPUNode {
-	for _, node := range nodes {
-		if strings.EqualFold(strings.TrimSpace(string(node.Name)), string(name)) {
-			return node
-		}
+	if in.GPU != nil {
+		askForGPU(pod, in, max(1, entry.NumGPU))
 	}
-	return farm.GPUNode{Name: name}
+	return pod, nil
 }
 
 // environment lists the container's variables in the order that the contract gives.
