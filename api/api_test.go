@@ -44,6 +44,7 @@ func TestDescriptionHasEveryEndpoint(t *testing.T) {
 		"GET /apidocs/",
 		"GET /apispec_1.json",
 		"GET /findings",
+		"GET /gpu-options",
 		"GET /health",
 		"GET /metrics",
 		"GET /nodes",

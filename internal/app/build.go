@@ -17,6 +17,7 @@ import (
 	"config-server/internal/farm"
 	"config-server/internal/findings"
 	"config-server/internal/gpuload"
+	"config-server/internal/gpuoptions"
 	"config-server/internal/httpapi"
 	"config-server/internal/images"
 	"config-server/internal/kerberos"
@@ -41,6 +42,7 @@ type parts struct {
 	locks      locks.Locker
 	cluster    *cluster.Cluster
 	load       load
+	gpus       *gpuoptions.Scanner
 	userConfig *adminbe.Client
 	homes      *nas.Homes
 	ledger     *ledger.Ledger
@@ -108,9 +110,12 @@ func (a *App) build(opts Options) (*parts, error) {
 	p.findings = findings.New(p.database)
 	p.metrics.Audit(auditKinds(), p.countFindings)
 	records := operations.New(p.database, a.instance)
+	p.gpus = gpuoptions.New(gpuoptions.Options{
+		Reader: p.cluster, Mode: gpuoptions.Mode(c.GPU.Discovery), Label: c.GPU.TemplateLabel, Interval: c.GPU.ScanInterval.Duration(), Log: a.log,
+	})
 	p.workspaces = workspaces.New(workspaces.Options{
 		Cluster: p.cluster, UserConfigs: p.userConfig, Load: p.load, Ports: ports,
-		Accounts: p.ledger, Images: savedImages{store, p.cluster}, Kerberos: keytabs, Locks: p.locks,
+		Accounts: p.ledger, Images: savedImages{store, p.cluster}, Kerberos: keytabs, GPUs: p.gpus, Locks: p.locks,
 		Operations: records, Observer: observe, Progress: p.progress, RequestID: obs.RequestID, Meter: p.metrics, Log: a.log,
 		Settings: podSettings(c), SessionTemplate: c.Pods.Template, Instance: a.instance, DeadAfter: a.deadAfter(),
 		ReadyLimit: c.Pods.Ready.Duration(), PendingLimit: c.Pods.Pending.Duration(), UnschedulableLimit: c.Pods.Unschedulable.Duration(), PullGrace: c.Pods.PullGrace.Duration(),
@@ -125,7 +130,7 @@ func (a *App) build(opts Options) (*parts, error) {
 		Passed:  passed(p.metrics),
 	})
 	p.handler = httpapi.New(httpapi.Options{
-		Workspaces: p.workspaces, Accounts: p.accounts, Progress: progress.NewView(p.progress, p.cluster), Overview: a.overview(p, ports), Ending: a.ending, Log: a.log, Metrics: p.metrics, APIToken: c.APIToken,
+		Workspaces: p.workspaces, Accounts: p.accounts, Progress: progress.NewView(p.progress, p.cluster), Overview: a.overview(p, ports), GPUs: p.gpus, Ending: a.ending, Log: a.log, Metrics: p.metrics, APIToken: c.APIToken,
 		Ready: []httpapi.Check{
 			{Name: "share", Run: p.ledger.CheckWritable},
 			{Name: "database", Run: p.database.Ping},
@@ -214,8 +219,16 @@ func podSettings(c config.Config) podspec.Settings {
 		CPURequest: c.Pods.CPURequest, CPULimit: c.Pods.CPULimit, MemRequest: c.Pods.MemoryRequest, MemLimit: c.Pods.MemoryLimit,
 		ImagePullPolicy: c.Pods.PullPolicy, HomeVolume: c.Pods.HomeVolume,
 		NFSServer: c.Pods.NFSServer, NFSPath: c.NAS.SharePath, HomeHostPath: c.Pods.HomeRoot, Krb5Realm: c.Kerberos.Realm,
-		AccountSecret: c.Pods.AccountSecret,
+		AccountSecret: c.Pods.AccountSecret, RuntimeClass: runtimeClass(c),
 	}
+}
+
+// runtimeClass is that of workspaces with an NVIDIA option; empty = none.
+func runtimeClass(c config.Config) string {
+	if c.GPU.RuntimeClass == config.NoRuntimeClass {
+		return ""
+	}
+	return c.GPU.RuntimeClass
 }
 
 // load is the scorer with its rule of choice, as the use cases want them together.

@@ -63,20 +63,31 @@ func slimPod(pod *corev1.Pod) *corev1.Pod {
 			kept.Spec.Volumes = append(kept.Spec.Volumes, corev1.Volume{Name: volume.Name})
 		}
 	}
+	option := pod.Annotations[farm.AnnotationGPU]
+	if option != "" {
+		kept.Annotations, kept.Spec.Affinity = map[string]string{farm.AnnotationGPU: option}, pod.Spec.Affinity
+	}
 	if pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning && isReady(pod) {
 		kept.Status = corev1.PodStatus{Phase: pod.Status.Phase, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}
+		for _, c := range pod.Spec.Containers {
+			if limits := gpuLimits(c); limits != nil {
+				kept.Spec.Containers = append(kept.Spec.Containers, corev1.Container{Name: c.Name, Resources: corev1.ResourceRequirements{Limits: limits}})
+			}
+		}
 		return kept
 	}
 	kept.Spec.InitContainers, kept.Spec.Containers = slimContainers(pod.Spec.InitContainers), slimContainers(pod.Spec.Containers)
 	return kept
 }
 
-// slimContainers keeps what tells a container that waits or has ended from one that never runs.
+// slimContainers keeps what tells a container that waits or has ended from one that never runs, and the
+// GPUs that it asks for.
 func slimContainers(containers []corev1.Container) []corev1.Container {
 	var kept []corev1.Container
 	for _, c := range containers {
 		kept = append(kept, corev1.Container{
 			Name: c.Name, ImagePullPolicy: c.ImagePullPolicy, RestartPolicy: c.RestartPolicy, RestartPolicyRules: c.RestartPolicyRules,
+			Resources: corev1.ResourceRequirements{Limits: gpuLimits(c)},
 		})
 	}
 	return kept
@@ -216,7 +227,7 @@ func podOf(pod *corev1.Pod) farm.Pod {
 		Name:        farm.PodName(pod.Name),
 		UID:         string(pod.UID),
 		User:        userOf(pod),
-		Node:        farm.NodeName(pod.Spec.NodeName),
+		Node:        placedOn(pod),
 		Guest:       pod.Labels[farm.LabelApp] == farm.AppGuest,
 		Phase:       string(pod.Status.Phase),
 		Ready:       isReady(pod),
@@ -224,6 +235,7 @@ func podOf(pod *corev1.Pod) farm.Pod {
 		CreatedAt:   pod.CreationTimestamp.Time,
 
 		AccountSecret: accountSecretOf(pod),
+		GPUOption:     pod.Annotations[farm.AnnotationGPU],
 	}
 	for _, volume := range pod.Spec.Volumes {
 		if isGPU(volume) {
@@ -231,6 +243,9 @@ func podOf(pod *corev1.Pod) farm.Pod {
 		}
 	}
 	for _, container := range pod.Spec.Containers {
+		for _, n := range gpuLimits(container) {
+			p.GPUs += int(n.Value())
+		}
 		if container.Name == farm.ContainerName {
 			p.Image = container.Image
 		}
@@ -244,6 +259,41 @@ func isGPU(volume corev1.Volume) bool {
 	number, found := strings.CutPrefix(volume.Name, "nvidia")
 	_, err := strconv.ParseUint(number, 10, 8)
 	return found && err == nil
+}
+
+// gpuLimits are the GPUs that a container asks for as resources; nil = none.
+func gpuLimits(container corev1.Container) corev1.ResourceList {
+	var gpus corev1.ResourceList
+	for name, quantity := range container.Resources.Limits {
+		if farm.GPUDriver(string(name)) == "" {
+			continue
+		}
+		if gpus == nil {
+			gpus = corev1.ResourceList{}
+		}
+		gpus[name] = quantity
+	}
+	return gpus
+}
+
+// placedOn is the node of a pod: the one that it is bound to, or while the scheduler has not bound it
+// yet the one that it is made for.
+func placedOn(pod *corev1.Pod) farm.NodeName {
+	if pod.Spec.NodeName != "" || pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil {
+		return farm.NodeName(pod.Spec.NodeName)
+	}
+	required := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	if required == nil {
+		return ""
+	}
+	for _, term := range required.NodeSelectorTerms {
+		for _, field := range term.MatchFields {
+			if field.Key == metav1.ObjectNameField && field.Operator == corev1.NodeSelectorOpIn && len(field.Values) == 1 {
+				return farm.NodeName(field.Values[0])
+			}
+		}
+	}
+	return ""
 }
 
 // userOf reads whose object it is: never from its name, which has lost the user's '_'.

@@ -33,6 +33,7 @@ type Config struct {
 	HTTPTimeout Seconds `env:"HTTP_TIMEOUT_SEC" envDefault:"3.0"`
 
 	Pods       Pods
+	GPU        GPU
 	Share      Share
 	NAS        NAS
 	Database   Database
@@ -70,6 +71,20 @@ type Pods struct {
 	// AccountSecret gives the pod a Secret with the account's shadow hash.
 	AccountSecret bool `env:"ACCOUNT_SECRET" envDefault:"false"`
 }
+
+// GPU says which GPU options there are (docs/gpu.md). A workspace changes only if it names one.
+type GPU struct {
+	// Discovery is auto (PodTemplates, and without them what is detected), templates or off.
+	Discovery string `env:"GPU_DISCOVERY" envDefault:"auto"`
+	// TemplateLabel is the key of the label that makes a PodTemplate a GPU option.
+	TemplateLabel string  `env:"GPU_TEMPLATE_LABEL" envDefault:"ailab/gpu"`
+	ScanInterval  Seconds `env:"GPU_SCAN_INTERVAL" envDefault:"10s"`
+	// RuntimeClass is that of workspaces with an NVIDIA option unless a template sets one; NoRuntimeClass = none.
+	RuntimeClass string `env:"GPU_RUNTIME_CLASS" envDefault:"nvidia"`
+}
+
+// NoRuntimeClass is the value of GPU_RUNTIME_CLASS that leaves the runtime class to templates alone.
+const NoRuntimeClass = "none"
 
 // Share is the directory of passwd, group, shadow and sudoers that pods mount.
 type Share struct {

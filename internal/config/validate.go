@@ -60,6 +60,7 @@ func (c Config) faults() []error {
 		"POD_PENDING_TIMEOUT": c.Pods.Pending, "POD_UNSCHEDULABLE_TIMEOUT": c.Pods.Unschedulable, "POD_PULL_GRACE": c.Pods.PullGrace,
 		"IMAGE_LOAD_TIMEOUT": c.Images.LoadTimeout, "IMAGE_SAVE_TIMEOUT": c.Images.SaveTimeout, "ACCOUNT_REQUEST_BUDGET": c.Drain.AccountBudget,
 		"POD_REQUEST_BUDGET": c.Drain.PodBudget, "UNDO_RESERVE": c.Drain.UndoReserve,
+		"GPU_SCAN_INTERVAL": c.GPU.ScanInterval,
 	} {
 		if value <= 0 {
 			add(name, "must be above zero")
@@ -88,6 +89,13 @@ func (c Config) faults() []error {
 	}
 	oneOf("IMAGE_PULL_POLICY", c.Pods.PullPolicy, "Never", "IfNotPresent", "Always")
 	oneOf("HOME_VOLUME", c.Pods.HomeVolume, "nfs", "hostPath")
+	oneOf("GPU_DISCOVERY", c.GPU.Discovery, "auto", "templates", "off")
+	for _, fault := range validation.IsQualifiedName(c.GPU.TemplateLabel) {
+		add("GPU_TEMPLATE_LABEL", "%q is not the key of a label: %s", c.GPU.TemplateLabel, fault)
+	}
+	for _, fault := range validation.IsDNS1123Subdomain(c.GPU.RuntimeClass) {
+		add("GPU_RUNTIME_CLASS", "%q is not the name of a RuntimeClass: %s", c.GPU.RuntimeClass, fault)
+	}
 	oneOf("LEDGER_LOCK", c.Share.Lock, "local", "mysql")
 	switch c.Pods.HomeVolume {
 	case "nfs":

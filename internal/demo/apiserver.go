@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -45,6 +46,10 @@ var lists = map[string]func() runtime.Object{
 	"events":     func() runtime.Object { return &corev1.EventList{} },
 	"secrets":    func() runtime.Object { return &corev1.SecretList{} },
 	"namespaces": func() runtime.Object { return &corev1.NamespaceList{} },
+
+	"podtemplates":   func() runtime.Object { return &corev1.PodTemplateList{} },
+	"resourcequotas": func() runtime.Object { return &corev1.ResourceQuotaList{} },
+	"deviceclasses":  func() runtime.Object { return &resourcev1.DeviceClassList{} },
 }
 
 // newAPIServer has the nodes of the farm, and two Services of other people whose NodePorts are
@@ -246,6 +251,9 @@ func invalid(kind, name string, faults field.ErrorList) error {
 	return apierrors.NewInvalid(schema.GroupKind{Kind: kind}, name, faults)
 }
 
+// gpuModels are the models of the farm's GPUs, as NVIDIA's operator labels nodes with them.
+var gpuModels = [2]string{"NVIDIA-L40S", "NVIDIA-RTX-A5000"}
+
 func farmNode(name string, number int) *corev1.Node {
 	capacity := corev1.ResourceList{
 		corev1.ResourceCPU:    resource.MustParse("64"),
@@ -256,6 +264,7 @@ func farmNode(name string, number int) *corev1.Node {
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
 			"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",
+			"nvidia.com/gpu.product": gpuModels[number%2],
 		}},
 		Status: corev1.NodeStatus{
 			Capacity: capacity, Allocatable: capacity,

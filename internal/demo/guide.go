@@ -33,7 +33,9 @@ func (s *Surroundings) Guide(out io.Writer, url string) {
 		json("PUT", "/accounts/users/kim/groups", `{"groups":["ailab"]}`),
 	)
 	section("Workspaces (delete-pod wants the pod_name that create-pod answered)",
+		plain("GET", "/gpu-options"),
 		json("POST", "/create-pod", `{"username":"kim"}`),
+		json("POST", "/create-pod", `{"username":"kim","gpu_option":"nvidia.com/gpu/NVIDIA-L40S"}`),
 		json("POST", "/migrate", `{"username":"kim","nodes":["farm5","farm6","farm7"]}`),
 		json("POST", "/delete-pod", `{"pod_name":"ailab-kim-00000000"}`),
 	)

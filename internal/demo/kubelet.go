@@ -27,7 +27,8 @@ const (
 	unsavedUsers = "unsaved" // save_image.sh fails
 )
 
-// kubelet plays the kubelets of all nodes: it makes pods Ready and takes deleted ones away.
+// kubelet plays the scheduler and the kubelets of all nodes: it makes pods Ready and takes deleted ones
+// away.
 type kubelet struct {
 	store  *store
 	forget func() // has the clientset forget the calls that it records, or it would grow for ever
@@ -66,7 +67,13 @@ func (k *kubelet) close() {
 
 func (k *kubelet) handle(ctx context.Context, event watch.Event) {
 	pod, ok := event.Object.(*corev1.Pod)
-	if !ok || pod.Spec.NodeName == "" {
+	if !ok {
+		return
+	}
+	if pod.Spec.NodeName == "" && event.Type == watch.Added {
+		pod = k.bind(pod)
+	}
+	if pod.Spec.NodeName == "" {
 		return
 	}
 	switch {
@@ -80,6 +87,25 @@ func (k *kubelet) handle(ctx context.Context, event watch.Event) {
 	case event.Type == watch.Added:
 		k.begin(ctx, pod)
 	}
+}
+
+// bind does of a scheduler's work what a workspace with a GPU option needs: it goes to the node that
+// its affinity names, whatever is free there.
+func (k *kubelet) bind(pod *corev1.Pod) *corev1.Pod {
+	pod = pod.DeepCopy()
+	if affinity := pod.Spec.Affinity; affinity != nil && affinity.NodeAffinity != nil && affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
+		for _, term := range affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+			for _, field := range term.MatchFields {
+				pod.Spec.NodeName = field.Values[0]
+			}
+		}
+	}
+	k.store.mend(placeOf(pod), pod.UID, func(o object) {
+		if p, ok := o.(*corev1.Pod); ok {
+			p.Spec.NodeName = pod.Spec.NodeName
+		}
+	})
+	return pod
 }
 
 func placeOf(pod *corev1.Pod) place { return place{"pods", pod.Namespace, pod.Name} }

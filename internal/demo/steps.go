@@ -81,6 +81,12 @@ func accountSteps() []step {
 func workspaceSteps() []step {
 	return []step{
 		{
+			title:  "See which GPUs can be asked for",
+			behind: "No PodTemplate offers any, so the nodes are scanned: two models. create-pod takes one as gpu_option; without it, the pod mounts device files.",
+			method: http.MethodGet, path: "/gpu-options", status: http.StatusOK,
+			says: []string{`"id":"nvidia.com/gpu/NVIDIA-L40S"`, `"id":"nvidia.com/gpu/NVIDIA-RTX-A5000"`, `"free":4,"total":4`},
+		},
+		{
 			title: "Give the user a workspace",
 			behind: "admin_be is asked what the user may have, Prometheus how busy the candidate nodes are; farm6 is the least busy. " +
 				"NodePorts are reserved, lowest free first: 30002 belongs to somebody else's Service and is skipped. " +

@@ -121,14 +121,14 @@ type Pod struct {
 	Name        PodName
 	UID         string
 	User        UserName // label username
-	Node        NodeName
-	Image       string // image of container shell
-	Guest       bool   // bears label app=ailab-guest: this service made it
-	Phase       string // Pending, Running, Succeeded, Failed, Unknown
+	Node        NodeName // where it is bound, or shall be
+	Image       string   // image of container shell
+	Guest       bool     // bears label app=ailab-guest: this service made it
+	Phase       string   // Pending, Running, Succeeded, Failed, Unknown
 	Ready       bool
 	Terminating bool
 	CreatedAt   time.Time
-	GPUs        int // GPU device files that it mounts
+	GPUs        int // GPU device files that it mounts, and GPUs that it asks for as resources
 	// GPUOption is the ID of the GPU option that it was made with; empty = none.
 	GPUOption string
 	// AccountSecret: it mounts the Secret AccountSecretName(Name). Known of pods that were read live.

@@ -21,7 +21,7 @@ import (
 // Workspaces has the use cases on pods. Errors are *farm.Error; any other is told as unforeseen.
 // The context carries the request's budget and ends when the caller goes away.
 type Workspaces interface {
-	Create(ctx context.Context, user string) (workspaces.Created, error)
+	Create(ctx context.Context, req workspaces.CreateRequest) (workspaces.Created, error)
 	Delete(ctx context.Context, pod string) (workspaces.Deleted, error)
 	Migrate(ctx context.Context, req workspaces.MigrateRequest) (workspaces.Migrated, error)
 }
@@ -46,6 +46,11 @@ type Overview interface {
 	Findings(ctx context.Context) (audit.Outcome, error)
 }
 
+// GPUs tells what GPUs can be asked for. The error says that nothing is known.
+type GPUs interface {
+	List(ctx context.Context) (farm.GPUOffer, error)
+}
+
 // Check is a part whose health /readyz tells. Run returns nil or an error whose text is fit for the
 // public: /readyz needs no token.
 type Check struct {
@@ -62,15 +67,19 @@ const (
 	DefaultReadyLimit     = 3 * time.Second
 )
 
-// readBudget bounds GET /workspaces, /nodes and /findings.
-const readBudget = 10 * time.Second
+// readBudget bounds GET /workspaces, /nodes and /findings, gpuBudget GET /gpu-options, which asks the API server anew.
+const (
+	readBudget = 10 * time.Second
+	gpuBudget  = 25 * time.Second
+)
 
-// Options of the API. Workspaces, Accounts, Progress and Overview are needed; everything else has a default.
+// Options of the API. Workspaces, Accounts, Progress, Overview and GPUs are needed; everything else has a default.
 type Options struct {
 	Workspaces Workspaces
 	Accounts   Accounts
 	Progress   Progress
 	Overview   Overview
+	GPUs       GPUs
 	Log        *slog.Logger // nil = discard
 	Metrics    *obs.Metrics // nil = an own registry
 	// APIToken, if not empty, must come with each request in the header X-Internal-Token, except
@@ -124,6 +133,7 @@ func New(opts Options) http.Handler {
 	r.Get("/pods/{username}/status", a.handle(a.getStatus))
 	r.Get(patternBadStatus, a.handle(a.badStatusPath))
 	r.Get("/operations", a.handle(a.listOperations))
+	r.With(budget(gpuBudget)).Get("/gpu-options", a.handle(a.listGPUOptions))
 	r.Group(func(r chi.Router) {
 		r.Use(budget(a.PodsBudget))
 		r.Post("/create-pod", a.handle(a.createPod))

@@ -26,18 +26,18 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fakeWorkspaces plays the use cases on pods. A function that is nil answers like a farm where all goes well.
 type fakeWorkspaces struct {
-	create  func(ctx context.Context, user string) (workspaces.Created, error)
+	create  func(ctx context.Context, req workspaces.CreateRequest) (workspaces.Created, error)
 	delete  func(ctx context.Context, pod string) (workspaces.Deleted, error)
 	migrate func(ctx context.Context, req workspaces.MigrateRequest) (workspaces.Migrated, error)
 	calls   calls
 }
 
-func (f *fakeWorkspaces) Create(ctx context.Context, user string) (workspaces.Created, error) {
-	f.calls.add("create " + user)
+func (f *fakeWorkspaces) Create(ctx context.Context, req workspaces.CreateRequest) (workspaces.Created, error) {
+	f.calls.add(strings.TrimSpace("create " + req.User + " " + req.GPUOption))
 	if f.create != nil {
-		return f.create(ctx, user)
+		return f.create(ctx, req)
 	}
-	return workspaces.Created{Node: "farm6", Pod: farm.NewPodName(farm.UserName(user), [4]byte{1, 2, 3, 4}), Ports: twoPorts()}, nil
+	return workspaces.Created{Node: "farm6", Pod: farm.NewPodName(farm.UserName(req.User), [4]byte{1, 2, 3, 4}), Ports: twoPorts()}, nil
 }
 
 func (f *fakeWorkspaces) Delete(ctx context.Context, pod string) (workspaces.Deleted, error) {
@@ -207,6 +207,20 @@ func (f *fakeOverview) Findings(ctx context.Context) (audit.Outcome, error) {
 	return audit.Outcome{}, nil
 }
 
+// fakeGPUs offers one GPU.
+type fakeGPUs struct {
+	list  func(ctx context.Context) (farm.GPUOffer, error)
+	calls calls
+}
+
+func (f *fakeGPUs) List(ctx context.Context) (farm.GPUOffer, error) {
+	f.calls.add("gpu options")
+	if f.list != nil {
+		return f.list(ctx)
+	}
+	return farm.GPUOffer{}, nil
+}
+
 // calls remembers which use cases were asked.
 type calls struct {
 	mu   sync.Mutex
@@ -240,12 +254,13 @@ type service struct {
 	users    *fakeAccounts
 	progress *fakeProgress
 	look     *fakeOverview
+	gpus     *fakeGPUs
 }
 
 // newService builds the API; the functions change its options or fakes first.
 func newService(change ...func(*httpapi.Options, *service)) *service {
-	s := &service{pods: &fakeWorkspaces{}, users: &fakeAccounts{}, progress: &fakeProgress{}, look: &fakeOverview{}}
-	opts := httpapi.Options{Workspaces: s.pods, Accounts: s.users, Progress: s.progress, Overview: s.look}
+	s := &service{pods: &fakeWorkspaces{}, users: &fakeAccounts{}, progress: &fakeProgress{}, look: &fakeOverview{}, gpus: &fakeGPUs{}}
+	opts := httpapi.Options{Workspaces: s.pods, Accounts: s.users, Progress: s.progress, Overview: s.look, GPUs: s.gpus}
 	for _, f := range change {
 		f(&opts, s)
 	}
@@ -255,7 +270,7 @@ func newService(change ...func(*httpapi.Options, *service)) *service {
 
 // worked lists the use cases that were asked.
 func (s *service) worked() []string {
-	return slices.Concat(s.pods.calls.all(), s.users.calls.all(), s.look.calls.all())
+	return slices.Concat(s.pods.calls.all(), s.users.calls.all(), s.look.calls.all(), s.gpus.calls.all())
 }
 
 // answer is what came back.

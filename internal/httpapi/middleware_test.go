@@ -147,7 +147,7 @@ func TestPanic(t *testing.T) {
 	var logged bytes.Buffer
 	s := newService(func(opts *httpapi.Options, s *service) {
 		opts.Log = obs.NewLogger(&logged, nil)
-		s.pods.create = func(context.Context, string) (workspaces.Created, error) { panic("boom") }
+		s.pods.create = func(context.Context, workspaces.CreateRequest) (workspaces.Created, error) { panic("boom") }
 		s.pods.delete = func(context.Context, string) (workspaces.Deleted, error) { panic(errors.New("boom")) }
 		s.users.users = func(context.Context) ([]farm.Account, error) {
 			var none *farm.Account
@@ -245,7 +245,7 @@ func TestBudget(t *testing.T) {
 					return ctx.Err()
 				}
 				s := newService(func(_ *httpapi.Options, s *service) {
-					s.pods.create = func(ctx context.Context, _ string) (workspaces.Created, error) {
+					s.pods.create = func(ctx context.Context, _ workspaces.CreateRequest) (workspaces.Created, error) {
 						return workspaces.Created{}, wait(ctx)
 					}
 					s.pods.migrate = func(ctx context.Context, _ workspaces.MigrateRequest) (workspaces.Migrated, error) {

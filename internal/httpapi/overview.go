@@ -21,6 +21,7 @@ type workspace struct {
 	CreatedAt time.Time       `json:"created_at"`
 	Ports     []workspacePort `json:"ports"`
 	GPUs      int             `json:"gpus"`
+	GPUOption string          `json:"gpu_option,omitempty"`
 }
 
 type workspacePort struct {
@@ -41,7 +42,7 @@ func (a *api) listWorkspaces(w http.ResponseWriter, r *http.Request) error {
 		for j, p := range one.Ports {
 			ports[j] = workspacePort{Internal: p.Internal, NodePort: p.External, Purpose: p.Purpose}
 		}
-		told[i] = workspace{one.User, one.Pod, one.Node, one.Stage, one.Phase, one.Ready, one.CreatedAt, ports, one.GPUs}
+		told[i] = workspace{one.User, one.Pod, one.Node, one.Stage, one.Phase, one.Ready, one.CreatedAt, ports, one.GPUs, one.GPUOption}
 	}
 	return answerView(w, r, object{"workspaces": told})
 }

@@ -32,14 +32,14 @@ func TestOverview(t *testing.T) {
 						User: "kim", Pod: "ailab-kim-00000001", Node: "farm6", Stage: "ready", Phase: "Running", Ready: true, CreatedAt: lookedAt, GPUs: 2,
 						Ports: []farm.Port{{Internal: 22, External: 30000, Purpose: "<img onerror=1>"}},
 					},
-					{User: "lee", Pod: "ailab-lee-00000001", Stage: "waiting_ready", Phase: "Terminating", CreatedAt: lookedAt},
+					{User: "lee", Pod: "ailab-lee-00000001", Stage: "waiting_ready", Phase: "Terminating", CreatedAt: lookedAt, GPUOption: "gpu-l40s"},
 				}, nil
 			}
 		}, `{"workspaces":[
 			{"username":"kim","pod_name":"ailab-kim-00000001","node":"farm6","stage":"ready","phase":"Running","ready":true,"created_at":"2026-11-30T08:15:00Z",
 			 "ports":[{"internal_port":22,"node_port":30000,"purpose":"<img onerror=1>"}],"gpus":2},
 			{"username":"lee","pod_name":"ailab-lee-00000001","node":"","stage":"waiting_ready","phase":"Terminating","ready":false,"created_at":"2026-11-30T08:15:00Z",
-			 "ports":[],"gpus":0}]}`},
+			 "ports":[],"gpus":0,"gpu_option":"gpu-l40s"}]}`},
 		"no workspaces": {"/workspaces", func(*fakeOverview) {}, `{"workspaces":[]}`},
 		"nodes": {"/nodes", func(f *fakeOverview) {
 			f.nodes = func(context.Context) (overview.Nodes, error) {

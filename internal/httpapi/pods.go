@@ -4,15 +4,16 @@ import (
 	"net/http"
 
 	"config-server/internal/farm"
+	"config-server/internal/workspaces"
 )
 
 // createPod answers POST /create-pod.
 func (a *api) createPod(w http.ResponseWriter, r *http.Request) error {
-	user, err := a.readCreatePod(w, r)
+	request, err := a.readCreatePod(w, r)
 	if err != nil {
 		return err
 	}
-	made, err := a.Workspaces.Create(r.Context(), user)
+	made, err := a.Workspaces.Create(r.Context(), request)
 	if err != nil {
 		return err
 	}
@@ -21,24 +22,28 @@ func (a *api) createPod(w http.ResponseWriter, r *http.Request) error {
 	}, made.Warnings))
 }
 
-// readCreatePod takes the user's name. Whether it stands in the ledger is the use case's question;
-// a name that no pod can bear is refused here.
-func (a *api) readCreatePod(w http.ResponseWriter, r *http.Request) (string, error) {
+// readCreatePod takes the user's name and, if it is there, the GPU option. Whether they exist is the use
+// case's question; a name that no pod can bear is refused here.
+func (a *api) readCreatePod(w http.ResponseWriter, r *http.Request) (workspaces.CreateRequest, error) {
 	in, err := a.read(w, r)
 	if err != nil {
-		return "", err
+		return workspaces.CreateRequest{}, err
 	}
 	user, err := in.text("username")
 	switch {
 	case err != nil:
-		return "", err
+		return workspaces.CreateRequest{}, err
 	case user == "":
-		return "", farm.Errorf(farm.Invalid, "username required")
+		return workspaces.CreateRequest{}, farm.Errorf(farm.Invalid, "username required")
 	}
 	if err := farm.UserName(user).CheckPod(); err != nil {
-		return "", farm.Errorf(farm.Invalid, "%v", err)
+		return workspaces.CreateRequest{}, farm.Errorf(farm.Invalid, "%v", err)
 	}
-	return user, nil
+	option, err := in.text("gpu_option")
+	if err != nil {
+		return workspaces.CreateRequest{}, err
+	}
+	return workspaces.CreateRequest{User: user, GPUOption: option}, nil
 }
 
 // deletePod answers POST /delete-pod.

@@ -67,7 +67,7 @@ func TestCreatePod(t *testing.T) {
 func TestCreatePodTellsWarnings(t *testing.T) {
 	t.Parallel()
 	s := newService(func(_ *httpapi.Options, s *service) {
-		s.pods.create = func(context.Context, string) (workspaces.Created, error) {
+		s.pods.create = func(context.Context, workspaces.CreateRequest) (workspaces.Created, error) {
 			return workspaces.Created{Node: "farm6", Pod: "ailab-user2100-01020304", Ports: twoPorts(), Warnings: []string{"base image used"}}, nil
 		}
 	})
@@ -117,7 +117,9 @@ func TestCreatePodFailures(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s := newService(func(_ *httpapi.Options, s *service) {
-				s.pods.create = func(context.Context, string) (workspaces.Created, error) { return workspaces.Created{}, c.err }
+				s.pods.create = func(context.Context, workspaces.CreateRequest) (workspaces.Created, error) {
+					return workspaces.Created{}, c.err
+				}
 			})
 			req := newRequest("POST", "/create-pod", `{"username":"u"}`)
 			req.Header.Set("X-Request-Id", "r-1")

@@ -46,7 +46,7 @@ func TestCallerGone(t *testing.T) {
 	t.Parallel()
 	begun, ended := make(chan struct{}), make(chan error, 1)
 	server := serve(t, newService(func(_ *httpapi.Options, s *service) {
-		s.pods.create = func(ctx context.Context, _ string) (workspaces.Created, error) {
+		s.pods.create = func(ctx context.Context, _ workspaces.CreateRequest) (workspaces.Created, error) {
 			close(begun)
 			<-ctx.Done()
 			ended <- context.Cause(ctx)
@@ -77,7 +77,7 @@ func TestWorkMayTakeLongerThanTheBody(t *testing.T) {
 	const wait = 30 * time.Millisecond
 	server := serve(t, newService(func(opts *httpapi.Options, s *service) {
 		opts.BodyWait = wait
-		s.pods.create = func(ctx context.Context, _ string) (workspaces.Created, error) {
+		s.pods.create = func(ctx context.Context, _ workspaces.CreateRequest) (workspaces.Created, error) {
 			select {
 			case <-ctx.Done():
 				return workspaces.Created{}, context.Cause(ctx)
@@ -138,7 +138,7 @@ func TestHangingRequestsHoldUpNobody(t *testing.T) {
 	const many = 100
 	begun := make(chan struct{}, many)
 	server := serve(t, newService(func(_ *httpapi.Options, s *service) {
-		s.pods.create = func(ctx context.Context, _ string) (workspaces.Created, error) {
+		s.pods.create = func(ctx context.Context, _ workspaces.CreateRequest) (workspaces.Created, error) {
 			begun <- struct{}{}
 			<-ctx.Done()
 			return workspaces.Created{}, ctx.Err()

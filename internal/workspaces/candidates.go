@@ -11,10 +11,12 @@ import (
 // names none, every Ready, schedulable node that is not of the control plane. Missing, NotReady and
 // cordoned nodes are dropped before anything is scored, because one without an exporter would look
 // idle. If nothing is left the error says what the caller can be told: the first unknown name if
-// the cluster has none of them, else the reason of each.
-func candidates(wanted []farm.GPUNode, cluster []farm.Node) ([]farm.NodeName, error) {
+// the cluster has none of them, else the reason of each. A node for which one of the further rules has
+// a reason is dropped too.
+func candidates(wanted []farm.GPUNode, cluster []farm.Node, rules ...rule) ([]farm.NodeName, error) {
+	rules = append([]rule{unfit}, rules...)
 	if len(wanted) == 0 {
-		return anyNode(cluster)
+		return anyNode(cluster, rules)
 	}
 	byName := indexNodes(cluster)
 	var names []farm.NodeName
@@ -32,7 +34,7 @@ func candidates(wanted []farm.GPUNode, cluster []farm.Node) ([]farm.NodeName, er
 			continue
 		}
 		seen[node.Name] = true
-		if reason := unfit(node); reason != "" {
+		if reason := firstReason(node, rules); reason != "" {
 			reasons = append(reasons, fmt.Sprintf("%s: %s", node.Name, reason))
 			continue
 		}
@@ -48,11 +50,23 @@ func candidates(wanted []farm.GPUNode, cluster []farm.Node) ([]farm.NodeName, er
 	}
 }
 
-func anyNode(cluster []farm.Node) ([]farm.NodeName, error) {
+// rule tells why no new workspace may be put on a node; empty = it has nothing against it.
+type rule func(farm.Node) string
+
+func firstReason(node farm.Node, rules []rule) string {
+	for _, rule := range rules {
+		if reason := rule(node); reason != "" {
+			return reason
+		}
+	}
+	return ""
+}
+
+func anyNode(cluster []farm.Node, rules []rule) ([]farm.NodeName, error) {
 	var names []farm.NodeName
 	var reasons []string
 	for _, node := range cluster {
-		reason := unfit(node)
+		reason := firstReason(node, rules)
 		if reason == "" && node.ControlPlane {
 			reason = "control plane"
 		}
@@ -75,7 +89,7 @@ func anyNode(cluster []farm.Node) ([]farm.NodeName, error) {
 	return nil, fmt.Errorf("no suitable node (%s)", strings.Join(reasons, "; "))
 }
 
-// unfit tells why no new workspace may be put on a node; empty = it may.
+// unfit is the rule for every workspace: the node is Ready and takes new pods.
 func unfit(node farm.Node) string {
 	switch {
 	case !node.Ready:

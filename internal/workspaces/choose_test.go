@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -83,7 +84,9 @@ func TestMigrateChoice(t *testing.T) {
 	}{
 		"a clearly better node":              {[]string{"farm5", "farm6"}, onFarm5, scores("farm5", 100.0, "farm6", 10.0), nil, 0.2, "p -> farm6"},
 		"names in any case":                  {[]string{" FARM5", "Farm6 "}, onFarm5, scores("farm5", 100.0, "farm6", 10.0), nil, 0.2, "p -> farm6"},
-		"the best of several":                {[]string{"farm5", "farm6", "farm9"}, onFarm5, scores("farm5", 100.0, "farm6", 30.0, "farm9", 20.0), nil, 0.2, "p -> farm9"},
+		"the best of several":                {[]string{"farm5", "farm6", "farm9"}, onFarm5, scores("farm5", 100.0, "farm6", 30.0, "farm9", 20.0), nil, 0.2, "p -> farm9, farm6"},
+		"only those that are better":         {[]string{"farm5", "farm6", "farm9"}, onFarm5, scores("farm5", 100.0, "farm6", 90.0, "farm9", 20.0), nil, 0.2, "p -> farm9"},
+		"the first listed on a tie":          {[]string{"farm9", "farm5", "farm6"}, onFarm5, scores("farm5", 100.0, "farm6", 20.0, "farm9", 20.0), nil, 0.2, "p -> farm9, farm6"},
 		"better, but not by the ratio":       {[]string{"farm5", "farm6"}, onFarm5, scores("farm5", 100.0, "farm6", 80.0), nil, 0.2, "skipped no_significant_improvement farm5 100 farm6 80"},
 		"just better than the ratio":         {[]string{"farm5", "farm6"}, onFarm5, scores("farm5", 100.0, "farm6", 79.9), nil, 0.2, "p -> farm6"},
 		"ratio zero wants strictly better":   {[]string{"farm5", "farm6"}, onFarm5, scores("farm5", 50.0, "farm6", 50.0), nil, 0, "skipped no_significant_improvement farm5 50 farm6 50"},
@@ -134,7 +137,7 @@ func tellChoice(c choice, err error) string {
 		return fmt.Sprintf("%d %s", status, e.Detail)
 	}
 	if c.skip == nil {
-		return fmt.Sprintf("%s -> %s", c.old.Name, c.to)
+		return fmt.Sprintf("%s -> %s", c.old.Name, strings.Join(strings.Fields(strings.Trim(fmt.Sprint(c.better), "[]")), ", "))
 	}
 	text := c.skip.Status + " " + c.skip.Reason
 	if c.skip.Reason == ReasonNoCandidate {

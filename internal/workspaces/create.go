@@ -12,10 +12,13 @@ import (
 // Create makes a workspace for a user: a pod on the least loaded candidate node, with one NodePort
 // Service a port. It is not idempotent: a second call makes a second workspace. The error is a
 // *farm.Error of the pod family; what had been made is gone by then, as its Progress tells.
-func (s *Service) Create(ctx context.Context, username string) (Created, error) {
-	user, err := s.checkUser(ctx, username)
+func (s *Service) Create(ctx context.Context, request CreateRequest) (Created, error) {
+	user, err := s.checkUser(ctx, request.User)
 	if err != nil {
 		return Created{}, createRefused(err)
+	}
+	if err := s.checkOption(ctx, request.GPUOption); err != nil {
+		return Created{}, err
 	}
 	lock, err := s.Locks.Lock(ctx, farm.UserLock(user))
 	if err != nil {
@@ -28,6 +31,7 @@ func (s *Service) Create(ctx context.Context, username string) (Created, error) 
 	if err != nil {
 		return Created{}, err
 	}
+	launch.option = request.GPUOption
 	defer s.finish(launch.operation.ID)
 	told := s.tell(ctx, launch.operation, launch.words, launch.refresh)
 	if err := saga.Run(ctx, told.observed("create-pod"), launch.createSteps(lock)); err != nil {
@@ -48,14 +52,17 @@ func (l *launch) createSteps(lock farm.Lock) []saga.Step {
 		{Name: string(farm.StepFetchUserConfig), Do: l.fetchConfig},
 		{Name: string(farm.StepCheckExistingPod), Do: l.checkExisting},
 		{Name: string(farm.StepListNodes), Do: func(ctx context.Context) (err error) {
-			if nodes, err = l.Cluster.Nodes(ctx); err != nil {
+			if nodes, err = l.Cluster.Nodes(ctx); err != nil && !l.goBlind(err) {
 				return l.fail(farm.Internal, farm.StepListNodes, farm.NodeListFailed, err)
 			}
 			return nil
 		}},
 		{Name: string(farm.StepSelectNode), Do: func(ctx context.Context) error {
+			if err := l.chooseGPU(ctx); err != nil {
+				return err
+			}
 			var names []farm.NodeName
-			if names, noNode = candidates(l.config.Nodes, nodes); noNode != nil {
+			if names, noNode = l.candidates(nodes); noNode != nil {
 				return nil
 			}
 			return l.selectNode(ctx, names)

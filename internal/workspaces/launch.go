@@ -25,6 +25,9 @@ type launch struct {
 	operation farm.Operation
 	warnings  []string
 
+	option  string          // the ID of the GPU option that the request names; empty = the user configuration's
+	gpu     *farm.GPUChoice // nil = none
+	blind   bool            // the nodes may not be read
 	config  farm.UserConfig
 	node    farm.NodeName
 	account farm.Account
@@ -238,7 +241,7 @@ func (l *launch) buildSpec(ctx context.Context) error {
 	}
 	l.spec, err = podspec.Build(podspec.Input{
 		Settings: l.Settings, Pod: l.pod, Account: l.account, PrimaryGroup: l.primary.Name, Groups: groups,
-		Config: l.config, Node: l.node, Ports: l.ports, Image: l.image,
+		Config: l.config, Node: l.node, Ports: l.ports, Image: l.image, GPU: l.gpuOption(),
 	})
 	if err == nil {
 		l.spec, err = templates.Apply(l.spec, l.layers...)

@@ -1,9 +1,11 @@
 package workspaces
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"config-server/internal/farm"
@@ -66,9 +68,9 @@ func (s *Service) Migrate(ctx context.Context, request MigrateRequest) (Migrated
 
 // choice is where a workspace shall go, or why it stays.
 type choice struct {
-	old  farm.Pod
-	to   farm.NodeName
-	skip *Migrated
+	old    farm.Pod
+	better []farm.NodeName // the nodes that are better enough, the best first
+	skip   *Migrated
 }
 
 // choose finds the running pod and the best candidate.
@@ -119,8 +121,8 @@ func (s *Service) choose(ctx context.Context, user farm.UserName, request Migrat
 	best, _ := s.Load.Choose(others, scores)
 	current, currentKnown := scores[old.Node]
 	score, scoreKnown := scores[best]
-	if currentKnown && scoreKnown && score < current*(1-request.Ratio) {
-		return choice{old: old, to: best}, nil
+	if better := betterThan(current*(1-request.Ratio), others, scores); currentKnown && len(better) > 0 {
+		return choice{old: old, better: better}, nil
 	}
 	skip := &Migrated{
 		Status: StatusSkipped, Reason: ReasonNoSignificantImprovement, CurrentNode: old.Node, BestCandidate: best,
@@ -132,6 +134,19 @@ func (s *Service) choose(ctx context.Context, user farm.UserName, request Migrat
 		skip.BestScore = &score
 	}
 	return choice{skip: skip}, nil
+}
+
+// betterThan lists the nodes whose score is known and below the limit, the lowest first and in order on
+// a tie.
+func betterThan(limit float64, order []farm.NodeName, scores map[farm.NodeName]float64) []farm.NodeName {
+	var better []farm.NodeName
+	for _, name := range order {
+		if score, known := scores[name]; known && score < limit {
+			better = append(better, name)
+		}
+	}
+	slices.SortStableFunc(better, func(a, b farm.NodeName) int { return cmp.Compare(scores[a], scores[b]) })
+	return better
 }
 
 // runningPod finds the newest pod of a user that runs and is not being deleted.
@@ -159,14 +174,22 @@ func (s *Service) move(ctx context.Context, lock farm.Lock, user farm.UserName, 
 	if err != nil {
 		return Migrated{}, migrateError(textMigrateFailed, err)
 	}
-	launch.node = choice.to
+	launch.node = choice.better[0]
 	launch.operation.OldPod, launch.operation.OldNode = choice.old.Name, choice.old.Node
 	defer s.finish(launch.operation.ID)
 
 	build := launch.buildSteps()
 	// The saved image is looked up after the old pod has saved it.
 	account, image, rest := build[0], build[1], build[2:]
-	steps := []saga.Step{{Name: string(farm.StepFetchUserConfig), Do: launch.fetchConfig}, account}
+	found := false
+	config := saga.Step{Name: string(farm.StepFetchUserConfig), Do: func(ctx context.Context) (err error) {
+		if err := launch.fetchConfig(ctx); err != nil {
+			return err
+		}
+		found, err = launch.chooseRoom(ctx, choice.better)
+		return err
+	}}
+	steps := []saga.Step{account}
 	steps = append(steps, rest[0], rest[1]) // record and ports, so that a full farm is told before anything is saved
 	steps = append(steps, saga.Step{Name: stepSaveImage, Do: func(ctx context.Context) error {
 		return s.save(ctx, choice.old)
@@ -186,7 +209,15 @@ func (s *Service) move(ctx context.Context, lock farm.Lock, user farm.UserName, 
 		Do: func(ctx context.Context) error { return launch.touch(ctx, lock) },
 	})
 	told := s.tell(ctx, launch.operation, launch.words, launch.refresh)
-	if err := saga.Run(ctx, told.observed("migrate"), steps); err != nil {
+	err = saga.Run(ctx, told.observed("migrate"), []saga.Step{config})
+	if err == nil && !found {
+		told.ready(fmt.Sprintf("the workspace stays on %s: no better node has its GPU", choice.old.Node))
+		return Migrated{Status: StatusSkipped, Reason: ReasonNoCandidate}, nil
+	}
+	if err == nil {
+		err = saga.Run(ctx, told.observed("migrate"), steps)
+	}
+	if err != nil {
 		answer := migrateFailed(err)
 		told.failed("migrate", err, answer)
 		return Migrated{}, answer

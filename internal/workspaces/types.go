@@ -7,6 +7,13 @@ package workspaces
 
 import "config-server/internal/farm"
 
+// CreateRequest asks for a workspace.
+type CreateRequest struct {
+	User string
+	// GPUOption is the ID of a GPU option; empty = the one that the user configuration names, if any.
+	GPUOption string
+}
+
 // Created is the outcome of Create.
 type Created struct {
 	Node     farm.NodeName

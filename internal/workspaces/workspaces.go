@@ -105,6 +105,13 @@ type Kerberos interface {
 	Keep(ctx context.Context, left farm.KeytabLeft) error
 }
 
+// GPUs knows the GPU options.
+type GPUs interface {
+	// Choose finds an option by its ID, with what each node has of it now. The error wraps
+	// farm.ErrNotFound, and names the options, if there is no such one.
+	Choose(ctx context.Context, id string) (farm.GPUChoice, error)
+}
+
 // Locks hands out named locks. The error wraps farm.ErrLockTimeout when the context ends first.
 type Locks interface {
 	Lock(ctx context.Context, name string) (farm.Lock, error)
@@ -145,6 +152,7 @@ type Options struct {
 	Accounts    Accounts
 	Images      Images
 	Kerberos    Kerberos
+	GPUs        GPUs
 	Locks       Locks
 	Operations  Operations
 	Observer    saga.Observer
