@@ -49,6 +49,8 @@ test: deps parts ## all tests with -race on real parts (root)
 .PHONY: test-unit
 test-unit: ## the tests that need neither root nor services
 	@go test -short -race -p 2 -timeout 10m $(PACKAGES)
+	@go test -C deploy/lab -short ./...
+	@go test -C deploy/image -short ./...
 
 .PHONY: golden
 golden: deps parts ## replay the recorded answers against the binary on real parts (root)
@@ -83,6 +85,26 @@ storm: deps parts ## random operations, kills and restarts against a model (root
 fuzz: ## run each fuzz target for FUZZTIME (60s)
 	@./internal/testkit/fuzz-all $(FUZZTIME)
 
+IMAGE       := bin/image/build -version $(VERSION)
+
+.PHONY: image-build
+image-build: # the builder of images alone
+	@mkdir -p bin/image
+	@go build -C deploy/image -trimpath -buildvcs=false -o ../../bin/image/build .
+
+.PHONY: image
+image: image-build ## build the container images without Docker, with their SBOM and licences, into bin/image
+	@command -v mmdebstrap >/dev/null || { apt-get update -q && apt-get install -q -y --no-install-recommends mmdebstrap; }
+	@$(IMAGE)
+
+.PHONY: image-test
+image-test: image ## test the builder, and build the images once more from nothing: the digests have to be the same
+	@go test -C deploy/image ./...
+	@rm -rf bin/image/again && $(IMAGE) -out bin/image/again
+	@cmp bin/image/config-server-plain.json bin/image/again/config-server-plain.json
+	@cmp bin/image/config-server-tools.json bin/image/again/config-server-tools.json
+	@rm -rf bin/image/again && echo "image: both builds have the same digests"
+
 LAB         := bin/lab/lab
 LABFLAGS    ?=
 
@@ -91,6 +113,8 @@ lab-build: build # the lab's own programs and the parts that Debian does not hav
 	@./deploy/lab/parts/build.sh etcd kube-apiserver kube-controller-manager kubelet kube-proxy kwok helm
 	@mkdir -p bin/lab
 	@go build -C deploy/lab -o ../../bin/lab/ . ./pause ./e2e
+	@$(MAKE) --no-print-directory image-build
+	@$(IMAGE) -variants plain -platforms linux/$$(go env GOARCH)
 
 .PHONY: lab
 lab: ## raise a whole farm on this machine, real kubelets included (root; docs/lab.md)
@@ -100,11 +124,13 @@ lab: ## raise a whole farm on this machine, real kubelets included (root; docs/l
 
 .PHONY: lab-status
 lab-status: ## tell address and health of each part of the lab
+	@[ -x $(LAB) ] || { echo 'lab: there is none; raise it first with "make lab"' >&2; exit 1; }
 	@$(LAB) status $(LABFLAGS)
 
 .PHONY: e2e
 e2e: ## walk the raised lab as users and operators would (root)
-	@bin/lab/e2e
+	@[ -x bin/lab/e2e ] || { echo 'e2e: there is no lab; raise it first with "make lab"' >&2; exit 1; }
+	@bin/lab/e2e $(LABFLAGS)
 
 .PHONY: lab-down
 lab-down: ## end the lab and compare the machine with what it was before (root)
@@ -118,6 +144,7 @@ lint: ## gofmt, vet and staticcheck
 	go vet -tags bench,profiling ./internal/testkit/bench ./cmd/config-server
 	go run $(STATICCHECK) ./...
 	cd deploy/lab && go vet ./... && go run $(STATICCHECK) ./...
+	cd deploy/image && go vet ./... && go run $(STATICCHECK) ./...
 
 .PHONY: generate
 generate: ## write docs/CODES.md anew
