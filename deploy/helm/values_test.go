@@ -243,6 +243,7 @@ func TestEveryValueHasAnEffect(t *testing.T) {
 		"farm.ssh.knownHosts": {base: "farm.ssh.user=keytab", set: "farm.ssh.knownHosts=farm1 ssh-ed25519 AAAA", want: "farm_known_hosts: |\n    farm1 ssh-ed25519 AAAA"},
 		"farm.ssh.nodes":      {base: "farm.ssh.user=keytab", set: "farm.ssh.nodes[0].name=farm1,farm.ssh.nodes[0].host=192.0.2.11", want: `value: "[{\"host\":\"192.0.2.11\",\"name\":\"farm1\"}]"`},
 
+		"nfs.kubeShareHostPath":        {set: "nfs.kubeShareHostPath=/mnt/kube", want: "hostPath:\n            path: \"/mnt/kube\""},
 		"security.sudoAllowedCommands": {set: "security.sudoAllowedCommands={/usr/bin/apt,/usr/bin/dpkg}", want: `value: "/usr/bin/apt,/usr/bin/dpkg"`},
 		"security.runAsUser":           {set: "security.runAsUser=1026", want: "runAsUser: 1026"},
 		"security.runAsGroup":          {set: "security.runAsGroup=100", want: "runAsGroup: 100"},

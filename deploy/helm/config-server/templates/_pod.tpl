@@ -120,9 +120,16 @@ securityContext:
     type: RuntimeDefault
 volumes:
   - name: kube-share
+    {{- if $v.nfs.kubeShareHostPath }}
+    hostPath:
+      path: {{ $v.nfs.kubeShareHostPath | quote }}
+      # A folder that is not there is not made: accounts would be written to a node's own disk.
+      type: Directory
+    {{- else }}
     nfs:
       server: {{ $v.nfs.server | quote }}
       path: {{ $v.nfs.kubeSharePath | quote }}
+    {{- end }}
   - name: state
     {{- if $v.state.persistence.enabled }}
     persistentVolumeClaim:
