@@ -91,10 +91,13 @@ func (t *told) observe(event saga.Event) {
 		last.Seconds, last.Result = math.Round(event.Elapsed.Seconds()*1000)/1000, farm.ResultOK
 		if event.Err != nil {
 			last.Result = farm.ResultError
-			t.advance("", step+" failed, what was done is being taken back")
+			t.advance("", step+" failed")
 			t.report()
 		}
-		// Of a step that went well the next one tells, at once.
+		// Of a step that went well the next one tells, at once. So it is with undos.
+	case saga.BeforeUndo:
+		t.advance("", "taking back what "+step+" did")
+		t.report()
 	case saga.AfterUndo:
 		result := farm.ResultNone
 		switch {
@@ -104,7 +107,6 @@ func (t *told) observe(event saga.Event) {
 			result = farm.ResultUndone
 		}
 		p.Undo = append(p.Undo, farm.UndoResult{Step: step, Result: result})
-		t.report()
 	}
 }
 
