@@ -150,7 +150,17 @@ func New(opts Options) http.Handler {
 		r.Use(budget(a.AccountsBudget))
 		a.mountAccounts(r)
 	})
+	a.expectRoutes(r)
 	return health(r)
+}
+
+// expectRoutes tells the metrics of every route.
+func (a *api) expectRoutes(r chi.Routes) {
+	// Walk fails only where its function does.
+	_ = chi.Walk(r, func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+		a.Metrics.Expect(route, method)
+		return nil
+	})
 }
 
 func (a *api) mountAccounts(r chi.Router) {

@@ -45,7 +45,7 @@ func TestMetricsOfTheAudit(t *testing.T) {
 					t.Errorf("no line %s", line)
 				}
 			}
-			if told := strings.Contains(text, "\n"+name); told != (test.want != nil) || strings.Contains(text, "unknown-kind") {
+			if told := strings.Contains(text, "\n"+name+"findings{"); told != (test.want != nil) || strings.Contains(text, "unknown-kind") {
 				t.Errorf("told: %v, want %v", told, test.want != nil)
 			}
 			if answer.Code != 200 || !strings.Contains(text, "config_server_build_info") {

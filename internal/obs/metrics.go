@@ -85,7 +85,9 @@ type Metrics struct {
 	ready    *prometheus.GaugeVec
 
 	steps         *prometheus.HistogramVec
+	stepFailures  *prometheus.CounterVec
 	undos         *prometheus.CounterVec
+	undoFailures  prometheus.Counter
 	readyFailures *prometheus.CounterVec
 
 	calls           *prometheus.HistogramVec
@@ -129,7 +131,9 @@ func NewMetrics(build Build) *Metrics {
 
 		steps: f.histograms("step_duration_seconds", "Time of a use case's step, by use case, step and result (ok, error).",
 			buckets, "use_case", "step", "result"),
+		stepFailures:  f.counters("step_failures_total", "Steps that failed, by use case and step; 0 from the first time that the step is run.", "use_case", "step"),
 		undos:         f.counters("undo_total", "Undos run, by use case, step and result (undone, none, error).", "use_case", "step", "result"),
+		undoFailures:  f.counter("undo_failures_total", "Undos that failed, of whatever step."),
 		readyFailures: f.counters("ready_failures_total", "New workspaces that did not get Ready, by reason.", "reason"),
 
 		calls: f.histograms("call_duration_seconds", "Time of a call to an outside part, by part and result (ok, error, cancelled).",
@@ -191,6 +195,14 @@ func (m *Metrics) Handler() http.Handler {
 	})
 }
 
+// Expect makes the series of a route's failures, so that the first failure is an increase. It is called
+// once for each route.
+func (m *Metrics) Expect(route, method string) {
+	for _, code := range []int{http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable} {
+		m.requests.WithLabelValues(route, method, statusLabel(code))
+	}
+}
+
 // Begin counts a request that is being worked on; the returned function ends it.
 func (m *Metrics) Begin() (end func()) {
 	m.inFlight.Inc()
@@ -217,9 +229,17 @@ func (m *Metrics) PartReady(part string, ready bool) {
 func (m *Metrics) Observe(_ context.Context, event saga.Event) {
 	useCase, step := word(event.UseCase), word(event.Step)
 	switch event.Phase {
+	case saga.Before:
+		m.stepFailures.WithLabelValues(useCase, step)
 	case saga.After:
 		m.steps.WithLabelValues(useCase, step, result(event.Err, ResultOK)).Observe(event.Elapsed.Seconds())
+		if event.Err != nil {
+			m.stepFailures.WithLabelValues(useCase, step).Inc()
+		}
 	case saga.AfterUndo:
+		if event.Err != nil {
+			m.undoFailures.Inc()
+		}
 		done := ResultNone
 		if event.Undone {
 			done = ResultUndone

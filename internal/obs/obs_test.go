@@ -131,6 +131,9 @@ func TestMetricsOfSagas(t *testing.T) {
 		`config_server_undo_total{result="error",step="C",use_case="create-pod"} 1`,
 		`config_server_undo_total{result="none",step="B",use_case="create-pod"} 1`,
 		`config_server_undo_total{result="undone",step="A",use_case="create-pod"} 1`,
+		`config_server_undo_failures_total 1`,
+		`config_server_step_failures_total{step="A",use_case="create-pod"} 0`,
+		`config_server_step_failures_total{step="other",use_case="create-pod"} 1`,
 		`config_server_step_duration_seconds_count{result="ok",step="A",use_case="create-pod"} 1`,
 		`config_server_step_duration_seconds_count{result="error",step="other",use_case="create-pod"} 1`,
 	} {
