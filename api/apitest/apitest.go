@@ -26,7 +26,7 @@ type Validator struct {
 // New reads the embedded description. The error says where it is no valid OpenAPI document, or
 // which of its examples does not fit its schema.
 func New(ctx context.Context) (*Validator, error) {
-	decodeHTML()
+	decodeTexts()
 	document, err := openapi3.NewLoader().LoadFromData(api.YAML())
 	if err != nil {
 		return nil, fmt.Errorf("read the API description: %w", err)
@@ -69,7 +69,8 @@ func (v *Validator) ValidateAnswer(req *http.Request, resp *http.Response) error
 	return nil
 }
 
-// decodeHTML makes the library compare pages as it compares plain text.
-var decodeHTML = sync.OnceFunc(func() {
+// decodeTexts makes the library compare pages and streams of events as it compares plain text.
+var decodeTexts = sync.OnceFunc(func() {
 	openapi3filter.RegisterBodyDecoder("text/html", openapi3filter.PlainBodyDecoder)
+	openapi3filter.RegisterBodyDecoder("text/event-stream", openapi3filter.PlainBodyDecoder)
 })
