@@ -120,7 +120,7 @@ func New(opts Options) http.Handler {
 	a.docs = newDocumentation()
 
 	r := chi.NewRouter()
-	r.Use(takeRequestID, a.logAccess, a.measure, a.recoverPanic, a.limitBody, a.requireToken, a.refuseWhenDraining, middleware.GetHead)
+	r.Use(takeRequestID, a.logAccess, a.measure, a.recoverPanic, a.limitBody, a.requireToken, a.refuseWhenDraining, a.refuseLongBody, middleware.GetHead)
 	r.NotFound(a.handle(a.unknownRoute))
 	r.MethodNotAllowed(a.handle(a.unknownMethod))
 	a.routes = r

@@ -107,6 +107,41 @@ func TestBodyLimit(t *testing.T) {
 	}
 }
 
+// Methods that need no body have the same limit, and do nothing when it is passed.
+func TestBodyLimitWhereNobodyReads(t *testing.T) {
+	t.Parallel()
+	const limit = 1 << 20
+	for _, c := range []struct{ method, path string }{
+		{"GET", "/accounts/users"}, {"DELETE", "/accounts/users/kim"}, {"DELETE", "/accounts/groups/ailab"}, {"GET", "/readyz"}, {"GET", "/nothing"},
+	} {
+		for _, size := range []struct {
+			name    string
+			bytes   int
+			unknown bool // the caller does not say how long it is
+			want413 bool
+		}{
+			{"at the limit", limit, false, false}, {"at the limit, of unknown length", limit, true, false},
+			{"over the limit", limit + 1, false, true}, {"over the limit, of unknown length", limit + 1, true, true},
+		} {
+			t.Run(c.method+" "+c.path+" "+size.name, func(t *testing.T) {
+				t.Parallel()
+				s := newService()
+				req := newRequest(c.method, c.path, strings.Repeat(" ", size.bytes))
+				if size.unknown {
+					req.ContentLength = -1
+				}
+				got := s.send(req)
+				if (got.Status == 413) != size.want413 {
+					t.Errorf("%d %s", got.Status, got.Text)
+				}
+				if worked := s.worked(); size.want413 && len(worked) > 0 {
+					t.Errorf("a use case was asked: %v", worked)
+				}
+			})
+		}
+	}
+}
+
 // checkFamily looks whether an error has the shape of its route's family.
 func checkFamily(t *testing.T, path string, got answer) {
 	t.Helper()

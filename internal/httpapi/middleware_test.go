@@ -296,6 +296,22 @@ func TestMetricsByRoutePattern(t *testing.T) {
 	}
 }
 
+// The failures of every route are there from the start, so that the first one is an increase.
+func TestFailuresBeginAtZero(t *testing.T) {
+	t.Parallel()
+	text := newService().call("GET", "/metrics", "").Text
+	for _, route := range []string{
+		`method="POST",route="/create-pod"`, `method="PUT",route="/accounts/users"`, `method="DELETE",route="/accounts/users/{name}"`,
+		`method="GET",route="/pods/{username}/status"`,
+	} {
+		for _, code := range []string{"500", "502", "503"} {
+			if want := `config_server_http_requests_total{code="` + code + `",` + route + `} 0`; !strings.Contains(text, want+"\n") {
+				t.Errorf("no line %s", want)
+			}
+		}
+	}
+}
+
 // An answer that cannot be finished is cut off instead of looking whole.
 func TestPanicAfterTheAnswerBegan(t *testing.T) {
 	t.Parallel()

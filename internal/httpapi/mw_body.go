@@ -3,10 +3,12 @@ package httpapi
 import (
 	"net/http"
 	"time"
+
+	"config-server/internal/farm"
 )
 
-// limitBody bounds a request's body in size (read answers a longer one with 413) and in the time
-// that it may take to arrive. The time counts for requests whose body nobody reads as well, because
+// limitBody bounds a request's body in size (refuseLongBody and read answer a longer one with 413) and
+// in the time that it may take to arrive. The time counts for requests whose body nobody reads as well, because
 // net/http reads it before it sends the answer.
 func (a *api) limitBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -16,6 +18,29 @@ func (a *api) limitBody(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// refuseLongBody answers 413 where no handler would find out: to a body that says itself that it is too
+// long, and to one that does not say how long it is, of a method whose handlers read none: that is read
+// here.
+func (a *api) refuseLongBody(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength > a.BodyLimit {
+			a.fail(w, r, tooLarge(a.BodyLimit))
+			return
+		}
+		if unread := r.Method != http.MethodPut && r.Method != http.MethodPost; unread && r.ContentLength < 0 {
+			if _, err := a.readAll(w, r); err != nil {
+				a.fail(w, r, err)
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func tooLarge(limit int64) error {
+	return farm.Errorf(farm.TooLarge, "request body is larger than %d bytes", limit)
 }
 
 // setReadDeadline bounds reading from the caller's connection; the zero time lifts the bound.

@@ -47,9 +47,9 @@ func (a *api) readAll(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		setReadDeadline(w, time.Time{})
 		return raw, nil
 	}
-	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
-		return nil, farm.Errorf(farm.TooLarge, "request body is larger than %d bytes", tooLarge.Limit)
+	var long *http.MaxBytesError
+	if errors.As(err, &long) {
+		return nil, tooLarge(long.Limit)
 	}
 	failure := farm.Errorf(farm.Invalid, "request body could not be read")
 	failure.Cause = err

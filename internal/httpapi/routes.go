@@ -23,12 +23,20 @@ func (a *api) unknownMethod(w http.ResponseWriter, r *http.Request) error {
 	if path == "" {
 		path = r.URL.Path
 	}
-	var allowed []string
+	var allowed, caught []string
 	for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete} {
 		pattern := a.routes.Find(chi.NewRouteContext(), method, path)
-		if pattern != "" && (method != http.MethodPut || pattern != patternBadJoin) && pattern != patternBadStatus {
+		switch {
+		case pattern == "", pattern == patternBadStatus, pattern == patternBadJoin && method == http.MethodPut:
+		case strings.HasSuffix(pattern, "/*"):
+			caught = append(caught, method)
+		default:
 			allowed = append(allowed, method)
 		}
+	}
+	// What only catches bad names has methods of its own where no other route has the path.
+	if len(allowed) == 0 {
+		allowed = caught
 	}
 	if len(allowed) == 0 {
 		return a.unknownRoute(w, r)

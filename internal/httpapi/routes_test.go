@@ -60,6 +60,10 @@ func TestUnknownRoutesAndMethods(t *testing.T) {
 		{"GET", "/accounts/groups/a", 405, "DELETE"},
 		{"POST", "/accounts/users/a", 405, "GET, DELETE"},
 		{"PUT", "/accounts/users/a", 405, "GET, DELETE"},
+		{"POST", "/accounts/users/a/groups", 405, "PUT"},
+		{"POST", "/accounts/users/a/b", 405, "GET, DELETE"},
+		{"POST", "/accounts/groups/a/b", 405, "DELETE"},
+		{"POST", "/pods/a/status", 405, "GET"},
 		{"OPTIONS", "/accounts/users", 405, "GET, PUT"},
 		{"BREW", "/create-pod", 405, "POST"},
 	}
