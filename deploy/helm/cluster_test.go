@@ -14,14 +14,12 @@ import (
 	"config-server/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -50,7 +48,6 @@ func TestOnACluster(t *testing.T) {
 		{"an installation says what is missing", saysWhatIsMissing},
 		{"objects made by hand stay as they are", leavesObjectsMadeByHand},
 		{"claims outlive the release", keepsTheClaims},
-		{"the upgrade from the original", upgradesFromTheOriginal},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.run(t, started.fresh(t)) })
 	}
@@ -163,85 +160,6 @@ func keepsTheClaims(t *testing.T, c *cluster) {
 	}
 }
 
-// The way from the original's release: what would be lost or run side by side is refused with the command that helps,
-// and afterwards every object that others know is the same one.
-func upgradesFromTheOriginal(t *testing.T, c *cluster) {
-	if _, stderr, err := c.helm(t, "install", release, "testdata/original"); err != nil {
-		t.Fatalf("install the original: %v\n%s", err, stderr)
-	}
-	c.setRunning(t, 1)
-	before := c.known(t)
-	upgrade := func(args ...string) (string, error) {
-		_, stderr, err := c.helm(t, append([]string{"upgrade", release, chart, "--values", valuesFile("original")}, args...)...)
-		return stderr, err
-	}
-
-	for _, secret := range []string{"config-server-db-secret", "config-server-krb5-secret", "farm-ssh-key", "nas-ssh-key"} {
-		stderr, err := upgrade()
-		command := "kubectl -n " + c.namespace + " annotate secret " + secret + " helm.sh/resource-policy=keep"
-		if err == nil || !strings.Contains(stderr, command) {
-			t.Fatalf("an upgrade that would delete %s: %v\n%s", secret, err, stderr)
-		}
-		c.patch(t, "secrets", secret, `{"metadata":{"annotations":{"helm.sh/resource-policy":"keep"}}}`)
-	}
-
-	stderr, err := upgrade()
-	if err == nil || !strings.Contains(stderr, "kubectl -n "+c.namespace+" scale deployment "+release+" --replicas=0") {
-		t.Fatalf("an upgrade beside a running original: %v\n%s", err, stderr)
-	}
-	c.patch(t, "deployments", release, `{"spec":{"replicas":0}}`)
-	c.setRunning(t, 0)
-
-	if stderr, err := upgrade(); err != nil {
-		t.Fatalf("the upgrade: %v\n%s", err, stderr)
-	}
-	if diff := cmp.Diff(before, c.known(t)); diff != "" {
-		t.Errorf("objects that others know changed (-before +after):\n%s", diff)
-	}
-	spec := must(c.client.AppsV1().Deployments(c.namespace).Get(t.Context(), release, metav1.GetOptions{}))(t).Spec
-	if *spec.Replicas != 1 || spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType || spec.Strategy.RollingUpdate != nil {
-		t.Errorf("%d replicas, strategy %+v; want 1, Recreate", *spec.Replicas, spec.Strategy)
-	}
-	if containers := spec.Template.Spec.Containers; len(containers) != 1 || containers[0].SecurityContext == nil {
-		t.Errorf("the pod's containers are %+v; want one, the chart's", containers)
-	}
-
-	// With the service's own release in place, an upgrade needs no stop, unless the kind of lock changes.
-	c.setRunning(t, 1)
-	if stderr, err := upgrade(); err != nil {
-		t.Errorf("a second upgrade: %v\n%s", err, stderr)
-	}
-	if stderr, err := upgrade("--set", "ledgerLock=mysql"); err == nil || !strings.Contains(stderr, "do not share locks") {
-		t.Errorf("another kind of lock beside running pods: %v\n%s", err, stderr)
-	}
-}
-
-// known is the identity of what callers, people and data depend on: kind and name to uid and what is fixed in it.
-func (c *cluster) known(t *testing.T) map[string]string {
-	t.Helper()
-	ctx := t.Context()
-	got := map[string]string{}
-	service := must(c.client.CoreV1().Services(c.namespace).Get(ctx, "containerssh-config-service", metav1.GetOptions{}))(t)
-	got["Service"] = string(service.UID) + " " + service.Spec.ClusterIP + " " + text(t, service.Spec.Ports[0].NodePort)
-	deployment := must(c.client.AppsV1().Deployments(c.namespace).Get(ctx, release, metav1.GetOptions{}))(t)
-	got["Deployment"] = string(deployment.UID)
-	claim := must(c.client.CoreV1().PersistentVolumeClaims(c.namespace).Get(ctx, "pvc-image-store", metav1.GetOptions{}))(t)
-	got["PersistentVolumeClaim"] = string(claim.UID) + " " + text(t, claim.Spec)
-	account := must(c.client.CoreV1().ServiceAccounts(c.namespace).Get(ctx, "config-server", metav1.GetOptions{}))(t)
-	got["ServiceAccount"] = string(account.UID)
-	for name := range secretNames {
-		secret, err := c.client.CoreV1().Secrets(c.namespace).Get(ctx, name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			continue
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		got["Secret "+name] = string(secret.UID) + " " + text(t, secret.Data)
-	}
-	return got
-}
-
 // makeSecrets makes what an operator makes before the installation.
 func (c *cluster) makeSecrets(t *testing.T) {
 	t.Helper()
@@ -251,25 +169,6 @@ func (c *cluster) makeSecrets(t *testing.T) {
 			secret.Data[key] = []byte("by hand")
 		}
 		must(c.client.CoreV1().Secrets(c.namespace).Create(t.Context(), secret, metav1.CreateOptions{}))(t)
-	}
-}
-
-// setRunning writes the Deployment's status, which a controller manager would.
-func (c *cluster) setRunning(t *testing.T, pods int32) {
-	t.Helper()
-	deployments := c.client.AppsV1().Deployments(c.namespace)
-	deployment := must(deployments.Get(t.Context(), release, metav1.GetOptions{}))(t)
-	deployment.Status.Replicas = pods
-	must(deployments.UpdateStatus(t.Context(), deployment, metav1.UpdateOptions{}))(t)
-}
-
-// patch merges JSON into an object of the namespace, as kubectl does.
-func (c *cluster) patch(t *testing.T, resource, name, merge string) {
-	t.Helper()
-	err := c.rest(resource).Patch(types.MergePatchType).Namespace(c.namespace).Resource(resource).Name(name).
-		Body([]byte(merge)).Do(t.Context()).Error()
-	if err != nil {
-		t.Fatalf("patch %s %s: %v", resource, name, err)
 	}
 }
 
