@@ -34,6 +34,15 @@ func TestLintFindsNothing(t *testing.T) {
 	}
 }
 
+func TestOldClustersAreRefused(t *testing.T) {
+	t.Parallel()
+	render(t, "everything", "--kube-version", "1.25.0")
+	_, stderr, err := helm(t, "template", release, chart, "--values", valuesFile("farm"), "--kube-version", "1.24.17")
+	if err == nil || !strings.Contains(stderr, "chart requires kubeVersion: >=1.25.0-0") {
+		t.Errorf("Kubernetes 1.24: %v\n%s", err, stderr)
+	}
+}
+
 func TestManifestsAreTheRecordedOnes(t *testing.T) {
 	t.Parallel()
 	for _, name := range valuesNames {

@@ -48,6 +48,7 @@ func TestOnACluster(t *testing.T) {
 		{"an installation says what is missing", saysWhatIsMissing},
 		{"objects made by hand stay as they are", leavesObjectsMadeByHand},
 		{"claims outlive the release", keepsTheClaims},
+		{"helm test tells how the look has ended", testsTheRelease},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.run(t, started.fresh(t)) })
 	}
@@ -157,6 +158,42 @@ func keepsTheClaims(t *testing.T, c *cluster) {
 	}
 	if _, stderr, err := c.helm(t, "uninstall", release); err != nil {
 		t.Errorf("the second helm uninstall: %v\n%s", err, stderr)
+	}
+}
+
+// helm test makes the pod that looks, waits for its end and passes it on.
+func testsTheRelease(t *testing.T, c *cluster) {
+	c.makeSecrets(t)
+	if _, stderr, err := c.helm(t, "install", release, chart, "--values", valuesFile("farm")); err != nil {
+		t.Fatalf("helm install: %v\n%s", err, stderr)
+	}
+	pods := c.client.CoreV1().Pods(c.namespace)
+	for _, end := range []corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed} {
+		ended := make(chan error, 1)
+		go func() {
+			// Nothing here schedules and runs pods.
+			ended <- testkit.Eventually(t.Context(), func(ctx context.Context) error {
+				pod, err := pods.Get(ctx, release+"-check", metav1.GetOptions{})
+				if err == nil && pod.Status.Phase != corev1.PodPending {
+					err = fmt.Errorf("it is the one of the last test, %s", pod.Status.Phase)
+				}
+				if err == nil {
+					pod.Status.Phase = end
+					_, err = pods.UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+				}
+				return err
+			})
+		}()
+		stdout, stderr, err := c.helm(t, "test", release, "--timeout", "2m")
+		if err := <-ended; err != nil {
+			t.Fatalf("end the pod of helm test: %v\n%s", err, stderr)
+		}
+		if (err == nil) != (end == corev1.PodSucceeded) || !strings.Contains(stdout, "Phase:          "+string(end)) {
+			t.Errorf("helm test of a look that ends %s: %v\n%s%s", end, err, stdout, stderr)
+		}
+	}
+	if _, stderr, err := c.helm(t, "uninstall", release); err != nil {
+		t.Errorf("helm uninstall: %v\n%s", err, stderr)
 	}
 }
 

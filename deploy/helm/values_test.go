@@ -331,6 +331,33 @@ func TestEveryValueHasAnEffect(t *testing.T) {
 	}
 }
 
+// A value that is taken out (null) is refused by name, or the service's default stands in for it and all is well.
+func TestAValueMayBeMissing(t *testing.T) {
+	t.Parallel()
+	for _, leaf := range leaves(t) {
+		t.Run(leaf, func(t *testing.T) {
+			t.Parallel()
+			// Without a database it takes the claim; that pair has a case of its own.
+			stdout, stderr, err := helm(t, "template", release, chart, "--values", valuesFile("farm"), "--set", "state.persistence.enabled=true", "--set", leaf+"=null")
+			key := leaf[strings.LastIndex(leaf, ".")+1:]
+			if err != nil {
+				if !strings.Contains(stderr, "missing property '"+key+"'") && !strings.Contains(stderr, "missing properties") {
+					t.Errorf("the refusal does not name it:\n%s", stderr)
+				}
+				return
+			}
+			var environ []string
+			for _, variable := range container(t, objects(t, stdout)).Env {
+				environ = append(environ, variable.Name+"="+variable.Value)
+			}
+			environ = append(environ, "DB_PASSWORD=from-a-secret")
+			if _, err := config.Load(environ); err != nil {
+				t.Errorf("the service would not start:\n%v", err)
+			}
+		})
+	}
+}
+
 // Every variable that the service reads can be said through the chart, under env or by the value that stands for it, and
 // reaches the service once, as it was said.
 func TestEverySettingCanBeSaid(t *testing.T) {
