@@ -49,6 +49,7 @@ func TestOnACluster(t *testing.T) {
 		{"objects made by hand stay as they are", leavesObjectsMadeByHand},
 		{"claims outlive the release", keepsTheClaims},
 		{"helm test tells how the look has ended", testsTheRelease},
+		{"the installation as the guide tells it", installsAsTheGuideTellsIt},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.run(t, started.fresh(t)) })
 	}
@@ -167,23 +168,8 @@ func testsTheRelease(t *testing.T, c *cluster) {
 	if _, stderr, err := c.helm(t, "install", release, chart, "--values", valuesFile("farm")); err != nil {
 		t.Fatalf("helm install: %v\n%s", err, stderr)
 	}
-	pods := c.client.CoreV1().Pods(c.namespace)
 	for _, end := range []corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed} {
-		ended := make(chan error, 1)
-		go func() {
-			// Nothing here schedules and runs pods.
-			ended <- testkit.Eventually(t.Context(), func(ctx context.Context) error {
-				pod, err := pods.Get(ctx, release+"-check", metav1.GetOptions{})
-				if err == nil && pod.Status.Phase != corev1.PodPending {
-					err = fmt.Errorf("it is the one of the last test, %s", pod.Status.Phase)
-				}
-				if err == nil {
-					pod.Status.Phase = end
-					_, err = pods.UpdateStatus(ctx, pod, metav1.UpdateOptions{})
-				}
-				return err
-			})
-		}()
+		ended := c.endTheLook(t, end)
 		stdout, stderr, err := c.helm(t, "test", release, "--timeout", "2m")
 		if err := <-ended; err != nil {
 			t.Fatalf("end the pod of helm test: %v\n%s", err, stderr)
@@ -195,6 +181,26 @@ func testsTheRelease(t *testing.T, c *cluster) {
 	if _, stderr, err := c.helm(t, "uninstall", release); err != nil {
 		t.Errorf("helm uninstall: %v\n%s", err, stderr)
 	}
+}
+
+// endTheLook plays scheduler and kubelet for the next pod of helm test: it ends so.
+func (c *cluster) endTheLook(t *testing.T, end corev1.PodPhase) <-chan error {
+	pods := c.client.CoreV1().Pods(c.namespace)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- testkit.Eventually(t.Context(), func(ctx context.Context) error {
+			pod, err := pods.Get(ctx, release+"-check", metav1.GetOptions{})
+			if err == nil && pod.Status.Phase != corev1.PodPending {
+				err = fmt.Errorf("it is the one of the last test, %s", pod.Status.Phase)
+			}
+			if err == nil {
+				pod.Status.Phase = end
+				_, err = pods.UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+			}
+			return err
+		})
+	}()
+	return ended
 }
 
 // makeSecrets makes what an operator makes before the installation.

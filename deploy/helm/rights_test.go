@@ -8,12 +8,14 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"config-server/api"
 	kube "config-server/internal/cluster"
 	"config-server/internal/farm"
 	"config-server/internal/testkit"
@@ -24,6 +26,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 )
 
 // What the original's Role had, other programs may have come to need; beside it stands what a feature needs.
@@ -34,12 +37,12 @@ func TestRights(t *testing.T) {
 		"pods": all, "pods/exec": all, "pods/log": all, "services": all,
 		"persistentvolumeclaims": "create delete get list patch update",
 		"secrets":                "create delete get list",
-		"events":                 "list",
+		"events":                 "list", "podtemplates": "get",
 	}
 	least := map[string]string{
 		"pods": "create delete get list watch", "pods/exec": "create get", "services": "create delete get list",
 		"secrets": "delete",
-		"events":  "list",
+		"events":  "list", "pods/log": "get", "podtemplates": "get",
 	}
 	with := func(rights map[string]string, resource, verbs string) map[string]string {
 		changed := maps.Clone(rights)
@@ -180,8 +183,11 @@ func replayRecording(t *testing.T, url string) {
 func walk(t *testing.T, w *world.World, service *testkit.ServiceProcess, user string) {
 	t.Helper()
 	world.Call(t, service.URL, "PUT", "/accounts/users", world.UserBody(user), 201)
+	template := &corev1.PodTemplate{ObjectMeta: metav1.ObjectMeta{Name: "team"}}
+	template.Template.Spec.Containers = []corev1.Container{{Name: "shell", Image: "image"}}
+	must(w.Cluster.Admin(t).CoreV1().PodTemplates(w.Cluster.Namespace).Create(t.Context(), template, metav1.CreateOptions{}))(t)
 	on := func(node, image string) {
-		w.AdminBE.SetConfig(user, map[string]any{"gpu_nodes": []any{map[string]any{"node_name": node}}, "image": image})
+		w.AdminBE.SetConfig(user, map[string]any{"gpu_nodes": []any{map[string]any{"node_name": node}}, "image": image, "pod_template": template.Name})
 	}
 	create, nodes := fmt.Sprintf(`{"username":%q}`, user), fmt.Sprintf(`{"username":%q,"nodes":["farm5","farm6"]}`, user)
 	on("farm5", "dguailab/decs:"+testkit.ImageConfigError)
@@ -197,9 +203,33 @@ func walk(t *testing.T, w *world.World, service *testkit.ServiceProcess, user st
 	for _, args := range [][]string{{"check"}, {"audit"}, {"reconcile"}} {
 		byHand(t, w, args...)
 	}
-	world.Call(t, service.URL, "GET", "/readyz", "", 200)
+	readEverything(t, service, user)
 	world.Call(t, service.URL, "POST", "/delete-pod", fmt.Sprintf(`{"pod_name":%q}`, moved.Text("new_pod")), 200)
 	world.Call(t, service.URL, "DELETE", "/accounts/users/"+user, "", 200)
+}
+
+// readEverything asks for all that the service's description lets callers read.
+func readEverything(t *testing.T, service *testkit.ServiceProcess, user string) {
+	t.Helper()
+	var description struct{ Paths map[string]map[string]any }
+	if err := yaml.Unmarshal(api.YAML(), &description); err != nil {
+		t.Fatal(err)
+	}
+	parameter := regexp.MustCompile(`\{\w+\}`)
+	read := 0
+	for path, methods := range description.Paths {
+		if methods["get"] == nil {
+			continue
+		}
+		read++
+		answer := must(world.Send(t.Context(), service.URL, "GET", parameter.ReplaceAllString(path, user), ""))(t)
+		if answer.Status != http.StatusOK {
+			t.Errorf("GET %s: %d %s", path, answer.Status, answer.Body)
+		}
+	}
+	if read < 4 {
+		t.Errorf("the description has %d paths to read", read)
+	}
 }
 
 // byHand runs a subcommand beside the service. It has to find nothing and to reach every part.

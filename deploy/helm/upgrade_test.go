@@ -1,13 +1,10 @@
 package helm_test
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -26,8 +23,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-const guide = "../../docs/operations.md"
-
 // The way from the original's release, by the very commands of docs/operations.md: what would be lost or run side by side
 // is refused with the command that helps; afterwards every object that others know is the same one, and the service that
 // the new release describes goes on with the original's table, share and workspaces. The way back is walked too.
@@ -39,7 +34,7 @@ func TestTheUpgradeFromTheOriginalAsTheGuideTellsIt(t *testing.T) {
 	c.takeRoles(t)
 	c.playDeployments(t)
 	shell := newShell(t, c)
-	blocks := guideBlocks(t, "Upgrade from the original")
+	blocks := guideBlocks(t, "sh", "Upgrade from the original")
 
 	if _, stderr, err := c.helm(t, "install", release, "testdata/original", "--values", valuesFile("original")); err != nil {
 		t.Fatalf("install the original: %v\n%s", err, stderr)
@@ -295,154 +290,4 @@ func (c *cluster) keepOtherSecrets(t *testing.T, s *shell, upgrade string) {
 func (c *cluster) deployment(t *testing.T) *appsv1.Deployment {
 	t.Helper()
 	return must(c.client.AppsV1().Deployments(c.namespace).Get(t.Context(), release, metav1.GetOptions{}))(t)
-}
-
-// waitForPods waits until the Deployment's status tells of so many pods.
-func (c *cluster) waitForPods(t *testing.T, want int32) {
-	t.Helper()
-	testkit.WaitFor(t, time.Minute, fmt.Sprintf("%d pods of the Deployment", want), func(ctx context.Context) error {
-		deployment, err := c.client.AppsV1().Deployments(c.namespace).Get(ctx, release, metav1.GetOptions{})
-		if err == nil && deployment.Status.Replicas != want {
-			err = fmt.Errorf("it has %d", deployment.Status.Replicas)
-		}
-		return err
-	})
-}
-
-// playDeployments is the part of a controller manager that the walk needs: a Deployment has as many pods as it asks for.
-func (c *cluster) playDeployments(t *testing.T) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	events := must(c.client.AppsV1().Deployments(c.namespace).Watch(ctx, metav1.ListOptions{}))(t)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for event := range events.ResultChan() {
-			if deployment, ok := event.Object.(*appsv1.Deployment); ok && *deployment.Spec.Replicas != deployment.Status.Replicas {
-				if err := c.scale(ctx, deployment); err != nil && ctx.Err() == nil && !apierrors.IsConflict(err) {
-					t.Errorf("play the Deployment's controller: %v", err)
-				}
-			}
-		}
-	}()
-	t.Cleanup(func() {
-		cancel()
-		events.Stop()
-		<-done
-	})
-}
-
-// scale makes or removes the Deployment's one pod, and says so in the status.
-func (c *cluster) scale(ctx context.Context, deployment *appsv1.Deployment) error {
-	pods := c.client.CoreV1().Pods(c.namespace)
-	name, now := deployment.Name+"-pod", int64(0)
-	var err error
-	if *deployment.Spec.Replicas == 0 {
-		err = pods.Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now})
-	} else {
-		_, err = pods.Create(ctx, &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: deployment.Spec.Template.Labels},
-			Spec:       corev1.PodSpec{NodeName: "farm5", Containers: []corev1.Container{{Name: "config-server", Image: "image"}}},
-		}, metav1.CreateOptions{})
-	}
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsAlreadyExists(err) {
-		return err
-	}
-	deployment.Status.Replicas = *deployment.Spec.Replicas
-	_, err = c.client.AppsV1().Deployments(c.namespace).UpdateStatus(ctx, deployment, metav1.UpdateOptions{})
-	return err
-}
-
-// shell runs commands of the guide where an operator would: in a folder with the checkout's deploy, with kubectl, helm and
-// the cluster at hand.
-type shell struct {
-	folder string
-	env    []string
-}
-
-func newShell(t *testing.T, c *cluster) *shell {
-	t.Helper()
-	s := &shell{folder: t.TempDir()}
-	deploy := must(filepath.Abs(".."))(t)
-	links := map[string]string{"deploy": deploy, "bin/helm": testkit.Built(t, "helm"), "bin/kubectl": testkit.Built(t, "kubectl")}
-	if err := os.Mkdir(filepath.Join(s.folder, "bin"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for name, target := range links {
-		if err := os.Symlink(target, filepath.Join(s.folder, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s.env = []string{"PATH=" + filepath.Join(s.folder, "bin") + ":/usr/bin:/bin", "HOME=" + s.folder, "KUBECONFIG=" + c.kubeconfig}
-	return s
-}
-
-// run returns what the commands print on both streams. The first one that fails ends them.
-func (s *shell) run(t *testing.T, commands string) (string, error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", commands)
-	cmd.Dir, cmd.Env = s.folder, s.env
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	err := cmd.Run()
-	return out.String(), err
-}
-
-func (s *shell) must(t *testing.T, commands string) {
-	t.Helper()
-	if out, err := s.run(t, commands); err != nil {
-		t.Fatalf("the guide's\n%s\nends with %v:\n%s", commands, err, out)
-	}
-}
-
-// setTag is the one edit of the old values that the guide asks for.
-func (s *shell) setTag(t *testing.T, tag string) {
-	t.Helper()
-	path := filepath.Join(s.folder, "old-values.yaml")
-	old := string(must(os.ReadFile(path))(t))
-	edited := regexp.MustCompile(`(?m)^  tag: .*$`).ReplaceAllString(old, "  tag: "+tag)
-	if edited == old {
-		t.Fatalf("the old values have no image tag:\n%s", old)
-	}
-	if err := os.WriteFile(path, []byte(edited), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// blocks are the shell blocks of a section of the guide.
-type blocks []string
-
-func guideBlocks(t *testing.T, section string) blocks {
-	t.Helper()
-	_, rest, found := strings.Cut(string(must(os.ReadFile(guide))(t)), "\n## "+section+"\n")
-	if !found {
-		t.Fatalf("%s has no section %q", guide, section)
-	}
-	rest, _, _ = strings.Cut(rest, "\n## ")
-	var list blocks
-	for _, match := range regexp.MustCompile("(?ms)^( *)```sh\n(.*?)^ *```$").FindAllStringSubmatch(rest, -1) {
-		lines := strings.Split(match[2], "\n")
-		for i := range lines {
-			lines[i] = strings.TrimPrefix(lines[i], match[1])
-		}
-		list = append(list, strings.TrimSpace(strings.Join(lines, "\n")))
-	}
-	return list
-}
-
-// with is the one block that has this text.
-func (b blocks) with(t *testing.T, text string) string {
-	t.Helper()
-	var found []string
-	for _, block := range b {
-		if strings.Contains(block, text) {
-			found = append(found, block)
-		}
-	}
-	if len(found) != 1 {
-		t.Fatalf("%d blocks of the guide have %q, want one", len(found), text)
-	}
-	return found[0]
 }
