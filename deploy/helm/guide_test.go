@@ -61,7 +61,7 @@ func installsAsTheGuideTellsIt(t *testing.T, c *cluster) {
 func TestTheGuidesValuesAreAccepted(t *testing.T) {
 	t.Parallel()
 	var shown blocks
-	for _, section := range []string{"Install", "Values", "Who the process is", "Metrics, alerts and dashboard"} {
+	for _, section := range []string{"Install", "Values", "Who the process is", "Monitoring by the chart"} {
 		shown = append(shown, guideBlocks(t, "yaml", section)...)
 	}
 	if len(shown) < 4 {
