@@ -39,8 +39,8 @@ deps: ## install the Debian packages that the tests need (root)
 	@./internal/testkit/install-debian
 
 .PHONY: parts
-parts: ## build etcd, kube-apiserver, kwok, helm and kubectl once into the cache
-	@./deploy/lab/parts/build.sh etcd kube-apiserver kwok helm kubectl prometheus-operator-crds
+parts: ## build etcd, kube-apiserver, kube-scheduler, kwok, helm and kubectl once into the cache
+	@./deploy/lab/parts/build.sh etcd kube-apiserver kube-scheduler kwok helm kubectl prometheus-operator-crds
 
 .PHONY: test
 test: deps parts ## all tests with -race on real parts (root)
@@ -59,6 +59,10 @@ golden: deps parts ## replay the recorded answers against the binary on real par
 .PHONY: chart-test
 chart-test: deps parts ## the Helm chart alone: lint, golden files, dry run, upgrade, least rights (root)
 	@$(UP) $(COUNT) -- $(GOTEST) -json -count=1 ./deploy/helm/...
+
+.PHONY: gpuoptions
+gpuoptions: deps parts ## the GPU options alone: discovery, choice, placement by a real scheduler, rights (root)
+	@$(UP) $(COUNT) -- $(GOTEST) -json -count=1 -run '^TestGPUOptions' ./internal/... ./deploy/helm/...
 
 .PHONY: bench
 bench: deps parts ## measure everything that has a target, on real parts; writes docs/performance.md (root; BENCH_RUNS=5)

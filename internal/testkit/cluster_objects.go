@@ -42,6 +42,8 @@ type Node struct {
 	Cordoned bool
 	Taints   []corev1.Taint
 	Labels   map[string]string
+	// Resources are further resources, by name, as a device plugin's; quantities as text.
+	Resources map[string]string
 }
 
 // AddNode makes a node with 64 cores and 256 GiB. On a shared cluster its name must be unique, and
@@ -95,6 +97,13 @@ func (a clusterAddresses) addNode(ctx context.Context, node Node) error {
 	room := corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("64"), corev1.ResourceMemory: resource.MustParse("256Gi"),
 		corev1.ResourcePods: resource.MustParse("1000"),
+	}
+	for name, text := range node.Resources {
+		quantity, err := resource.ParseQuantity(text)
+		if err != nil {
+			return fmt.Errorf("add node %s: %s of it: %w", node.Name, name, err)
+		}
+		room[corev1.ResourceName(name)] = quantity
 	}
 	object.Status = corev1.NodeStatus{
 		Phase: corev1.NodeRunning, Capacity: room, Allocatable: room,

@@ -79,6 +79,7 @@ var partModules = map[string][2]string{
 	"etcd":                     {"etcd", "go.etcd.io/etcd/server/v3"},
 	"helm":                     {"helm", "helm.sh/helm/v3"},
 	"kube-apiserver":           {"kubernetes", "k8s.io/kubernetes"},
+	"kube-scheduler":           {"kubernetes", "k8s.io/kubernetes"},
 	"kubectl":                  {"kubernetes", "k8s.io/kubernetes"},
 	"kwok":                     {"kwok", "sigs.k8s.io/kwok"},
 	"prometheus-operator-crds": {"prometheus-operator", "github.com/prometheus-operator/prometheus-operator"},
