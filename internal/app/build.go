@@ -110,9 +110,7 @@ func (a *App) build(opts Options) (*parts, error) {
 	p.findings = findings.New(p.database)
 	p.metrics.Audit(auditKinds(), p.countFindings)
 	records := operations.New(p.database, a.instance)
-	p.gpus = gpuoptions.New(gpuoptions.Options{
-		Reader: p.cluster, Mode: gpuoptions.Mode(c.GPU.Discovery), Label: c.GPU.TemplateLabel, Interval: c.GPU.ScanInterval.Duration(), Log: a.log,
-	})
+	p.gpus = a.openGPUs(p.cluster)
 	p.workspaces = workspaces.New(workspaces.Options{
 		Cluster: p.cluster, UserConfigs: p.userConfig, Load: p.load, Ports: ports,
 		Accounts: p.ledger, Images: savedImages{store, p.cluster}, Kerberos: keytabs, GPUs: p.gpus, Locks: p.locks,
@@ -221,14 +219,6 @@ func podSettings(c config.Config) podspec.Settings {
 		NFSServer: c.Pods.NFSServer, NFSPath: c.NAS.SharePath, HomeHostPath: c.Pods.HomeRoot, Krb5Realm: c.Kerberos.Realm,
 		AccountSecret: c.Pods.AccountSecret, RuntimeClass: runtimeClass(c),
 	}
-}
-
-// runtimeClass is that of workspaces with an NVIDIA option; empty = none.
-func runtimeClass(c config.Config) string {
-	if c.GPU.RuntimeClass == config.NoRuntimeClass {
-		return ""
-	}
-	return c.GPU.RuntimeClass
 }
 
 // load is the scorer with its rule of choice, as the use cases want them together.

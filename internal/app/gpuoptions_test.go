@@ -1,9 +1,10 @@
 package app_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"testing"
 
@@ -50,8 +51,8 @@ func gpuWorld(t *testing.T, env map[string]string) (*world.World, *testkit.Servi
 	return w, w.Service(t, nil)
 }
 
-// account makes an account whose user configuration has these fields over the recorded ones.
-func account(t *testing.T, w *world.World, s *testkit.ServiceProcess, name string, fields map[string]any) {
+// gpuUser makes an account whose user configuration has these fields over the recorded ones.
+func gpuUser(t *testing.T, w *world.World, s *testkit.ServiceProcess, name string, fields map[string]any) {
 	t.Helper()
 	w.AdminBE.SetConfig(name, fields)
 	world.Call(t, s.URL, "PUT", "/accounts/users", world.UserBody(name), 201)
@@ -111,7 +112,7 @@ func TestGPUOptionsAreBoundByTheScheduler(t *testing.T) {
 	for _, name := range []string{"FARM5", "farm6", "farm7", "farm8"} {
 		twoEach = append(twoEach, map[string]any{"node_name": name, "num_gpu": 2})
 	}
-	account(t, w, s, "kim", map[string]any{"gpu_nodes": twoEach})
+	gpuUser(t, w, s, "kim", map[string]any{"gpu_nodes": twoEach})
 
 	// farm6 is idle and has another model, farm8 has no GPU: the better of the other two is taken, taint and all.
 	first := world.Call(t, s.URL, "POST", "/create-pod", createBody("kim", optionL40S), 201)
@@ -134,10 +135,13 @@ func TestGPUOptionsAreBoundByTheScheduler(t *testing.T) {
 	if pod.Spec.RuntimeClassName == nil || *pod.Spec.RuntimeClassName != "nvidia" {
 		t.Errorf("runtimeClassName %v", pod.Spec.RuntimeClassName)
 	}
-	scheduled := slices.ContainsFunc(pod.ManagedFields, func(f metav1.ManagedFieldsEntry) bool { return f.Manager == "kube-scheduler" })
-	if !scheduled {
-		t.Error("the scheduler has not bound it")
-	}
+	testkit.WaitFor(t, testLimit, "the scheduler to say that it has bound the pod", func(ctx context.Context) error {
+		events, err := w.Cluster.Admin(t).CoreV1().Events(w.Cluster.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "reason=Scheduled,involvedObject.name=" + pod.Name})
+		if err == nil && len(events.Items) == 0 {
+			err = errors.New("there is no such event")
+		}
+		return err
+	})
 
 	// What is full is left out; when nothing is left, everybody is told why, and nothing is made.
 	nodes := []string{}
@@ -197,10 +201,10 @@ func TestGPUOptionsAreBoundByTheScheduler(t *testing.T) {
 func TestGPUOptionsOfTheUserConfiguration(t *testing.T) {
 	t.Parallel()
 	w, s := gpuWorld(t, nil)
-	account(t, w, s, "kim", map[string]any{"gpu_option": optionA100})
-	account(t, w, s, "lee", map[string]any{"gpu_option": optionL40S, "gpu_nodes": nil})
-	account(t, w, s, "park", map[string]any{"gpu_option": "nvidia.com/gpu/H100"})
-	account(t, w, s, "choi", nil)
+	gpuUser(t, w, s, "kim", map[string]any{"gpu_option": optionA100})
+	gpuUser(t, w, s, "lee", map[string]any{"gpu_option": optionL40S, "gpu_nodes": nil})
+	gpuUser(t, w, s, "park", map[string]any{"gpu_option": "nvidia.com/gpu/H100"})
+	gpuUser(t, w, s, "choi", nil)
 
 	// num_gpu of its node is 2, so that the second workspace of this user finds no free A100.
 	kim := world.Call(t, s.URL, "POST", "/create-pod", createBody("kim", ""), 201)

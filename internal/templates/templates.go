@@ -81,8 +81,9 @@ func prepare(template corev1.PodTemplateSpec) corev1.PodTemplateSpec {
 	}
 	var out corev1.PodTemplateSpec
 	out.Labels, out.Annotations = maps.Clone(template.Labels), maps.Clone(template.Annotations)
-	// Whose pod it is, only the service says.
+	// Whose pod it is, and which option its GPU comes from, only the service says.
 	delete(out.Annotations, farm.AnnotationUser)
+	delete(out.Annotations, farm.AnnotationGPU)
 	out.Spec = *spec
 	return out
 }

@@ -19,7 +19,12 @@ func (l *launch) readLayers(ctx context.Context) error {
 		return err
 	}
 	if name := l.config.PodTemplate; name != "" {
-		return l.readNamedLayer(ctx, name, "pod_template of the user config")
+		if err := l.readNamedLayer(ctx, name, "pod_template of the user config"); err != nil {
+			return err
+		}
+	}
+	if l.gpu != nil && !l.gpu.Detected() {
+		return l.readNamedLayer(ctx, l.gpu.Template, "the template of a GPU option")
 	}
 	return nil
 }
