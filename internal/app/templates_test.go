@@ -99,7 +99,13 @@ func (f shapedFarm) podNamed(t *testing.T, name string) *corev1.Pod {
 // refuse asks for a workspace that cannot be had, and holds that nothing of it is left.
 func (f shapedFarm) refuse(t *testing.T, base, user string, status int, step, code string) world.Answer {
 	t.Helper()
-	answer := world.Call(t, base, "POST", "/create-pod", fmt.Sprintf(`{"username":%q}`, user), status)
+	return f.refuseBody(t, base, fmt.Sprintf(`{"username":%q}`, user), user, status, step, code)
+}
+
+// refuseBody is refuse with a body that says more than the user's name.
+func (f shapedFarm) refuseBody(t *testing.T, base, body, user string, status int, step, code string) world.Answer {
+	t.Helper()
+	answer := world.Call(t, base, "POST", "/create-pod", body, status)
 	if answer.Text("step") != step || answer.Text("error") != code {
 		t.Errorf("answer %s, want %s %s", answer.Body, step, code)
 	}

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
@@ -64,6 +65,10 @@ func SetsRuntimeClass(layers []Layer) bool {
 	return false
 }
 
+// ownPrefix begins the keys of labels and annotations that only the service writes: they say whose pod
+// it is and what it has.
+const ownPrefix = "ailab/"
+
 // prepare copies what counts of a template: without the API's defaults, with the workspace's
 // container first and under its name, and with each variable and mount once.
 func prepare(template corev1.PodTemplateSpec) corev1.PodTemplateSpec {
@@ -81,9 +86,9 @@ func prepare(template corev1.PodTemplateSpec) corev1.PodTemplateSpec {
 	}
 	var out corev1.PodTemplateSpec
 	out.Labels, out.Annotations = maps.Clone(template.Labels), maps.Clone(template.Annotations)
-	// Whose pod it is, and which option its GPU comes from, only the service says.
-	delete(out.Annotations, farm.AnnotationUser)
-	delete(out.Annotations, farm.AnnotationGPU)
+	for _, marks := range []map[string]string{out.Labels, out.Annotations} {
+		maps.DeleteFunc(marks, func(key, _ string) bool { return strings.HasPrefix(key, ownPrefix) })
+	}
 	out.Spec = *spec
 	return out
 }

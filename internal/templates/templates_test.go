@@ -46,8 +46,8 @@ func TestTemplatesApplyLeavesItsInputAlone(t *testing.T) {
 // everything sets much of what a template can.
 const everything = `
 	metadata:
-	  labels: {team: vision, app: somebody-else, username: root, pod_name: other}
-	  annotations: {note: from the template, ailab/username: root}
+	  labels: {team: vision, ailab/team: none, app: somebody-else, username: root, pod_name: other}
+	  annotations: {note: from the template, ailab/username: root, ailab/gpu-option: none}
 	spec:
 	  nodeName: farm1
 	  restartPolicy: OnFailure

@@ -24,7 +24,7 @@ func (l *launch) readLayers(ctx context.Context) error {
 		}
 	}
 	if l.gpu != nil && !l.gpu.Detected() {
-		return l.readNamedLayer(ctx, l.gpu.Template, "the template of a GPU option")
+		return l.readNamedLayer(ctx, l.gpu.Template, "the template of the GPU option")
 	}
 	return nil
 }
