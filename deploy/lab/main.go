@@ -90,6 +90,9 @@ func run(ctx context.Context, args []string) error {
 		return nil
 	case "status", "down":
 		s, err := site.Load(*dir)
+		if errors.Is(err, fs.ErrNotExist) && args[0] == "status" {
+			return fmt.Errorf("there is none in %s; raise it first with \"make lab\"", *dir)
+		}
 		if errors.Is(err, fs.ErrNotExist) {
 			fmt.Println("lab: there is none in", *dir)
 			return nil

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -46,13 +47,21 @@ func run(ctx context.Context, args []string) error {
 	dir := flags.String("dir", site.DefaultDir, "folder of the lab")
 	checkout := flags.String("checkout", ".", "folder of config-server's sources")
 	program := flags.String("lab", "bin/lab/lab", "the lab's own program")
+	// What lab up is told in the same words is in the lab's plan already.
+	for _, name := range []string{"port", "admin-be"} {
+		flags.String(name, "", "read by lab up alone")
+	}
+	flags.Bool("kerberos", true, "read by lab up alone")
 	only := flags.String("run", "", "run only checks whose name has this in it (later ones may need earlier ones)")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	s, err := site.Load(*dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no lab in %s; raise it first with \"make lab\"", *dir)
+	}
 	if err != nil {
-		return fmt.Errorf("%w (make lab raises the lab)", err)
+		return err
 	}
 	// As lab up names them: a program that is described in other words would be started anew.
 	for _, path := range []*string{checkout, program} {
@@ -116,7 +125,7 @@ func (w *walk) one(ctx context.Context, c check) (err error) {
 // all lists the checks in the order of the walk.
 func all() []check {
 	var checks []check
-	for _, chapter := range [][]check{accountChecks(), workspaceChecks(), nodeChecks(), migrationChecks(), refusalChecks(), kerberosChecks(), outageChecks(), endChecks()} {
+	for _, chapter := range [][]check{accountChecks(), workspaceChecks(), nodeChecks(), migrationChecks(), refusalChecks(), kerberosChecks(), outageChecks(), imageChecks(), endChecks()} {
 		checks = append(checks, chapter...)
 	}
 	return checks

@@ -26,10 +26,11 @@ import (
 
 // walk is the state of one walk.
 type walk struct {
-	lab    *raise.Lab
-	site   *site.Site
-	admin  kubernetes.Interface
-	spaces map[string]workspace // the standing workspace of each user
+	lab     *raise.Lab
+	site    *site.Site
+	admin   kubernetes.Interface
+	spaces  map[string]workspace // the standing workspace of each user
+	release release              // of the container image
 }
 
 // workspace is what create-pod has answered.

@@ -21,8 +21,8 @@ var modules = map[string][2]string{
 	"kubelet": {"kubernetes", "k8s.io/kubernetes"}, "kube-proxy": {"kubernetes", "k8s.io/kubernetes"},
 }
 
-// built is the path of a program that parts/build.sh has built.
-func (l *Lab) built(name string) (string, error) {
+// Built is the path of a program that parts/build.sh has built.
+func (l *Lab) Built(name string) (string, error) {
 	module := modules[name]
 	text, err := os.ReadFile(filepath.Join(l.Checkout, "deploy", "lab", "parts", module[0], "go.mod"))
 	if err != nil {
@@ -47,7 +47,7 @@ func (l *Lab) built(name string) (string, error) {
 
 // builtDaemon is a daemon that runs a built program.
 func (l *Lab) builtDaemon(name, program, address, probe string, args ...string) (*daemon.Daemon, error) {
-	path, err := l.built(program)
+	path, err := l.Built(program)
 	if err != nil {
 		return nil, err
 	}

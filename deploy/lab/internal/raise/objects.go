@@ -66,7 +66,7 @@ func (l *Lab) makeObjects(ctx context.Context) error {
 
 // applyRights renders the chart's RBAC with the lab's features on, and applies it.
 func (l *Lab) applyRights(ctx context.Context, config *rest.Config) error {
-	helm, err := l.built("helm")
+	helm, err := l.Built("helm")
 	if err != nil {
 		return err
 	}
