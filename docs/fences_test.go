@@ -30,15 +30,22 @@ var (
 var plan = []struct{ document, heading, session string }{
 	{"README.md", "Two commands", sessionDemo},
 	{"README.md", "A first real request", sessionDemo},
-	{"README.md", "Deploy", sessionFarm},
+	{"README.md", "Deploy", sessionChart},
 	{"docs/api.md", "", sessionDemo},
-	{"docs/operations.md", "", sessionFarm},
+	{"docs/operations.md", "Install", sessionChart},
+	{"docs/operations.md", "Values", sessionChart},
+	{"docs/operations.md", "Upgrade from the original", sessionChart},
+	{"docs/operations.md", "Audit findings", sessionFarm},
+	{"docs/operations.md", "Logs", sessionFarm},
+	{"docs/operations.md", "Mending by hand", sessionFarm},
+	{"docs/operations.md", "Back-up and restore", sessionFarm},
 }
 
 // Sessions of a shell in which fences are run.
 const (
-	sessionDemo = "demo" // a fresh demo --serve
-	sessionFarm = "farm" // an API server, a database and a share
+	sessionDemo  = "demo"  // a fresh demo --serve
+	sessionFarm  = "farm"  // the service on a real API server, database, NAS and share; Deployments are played
+	sessionChart = "chart" // the tests of deploy/helm run these on an API server
 )
 
 // maxNotRun is how many fences of a document may say that they are not run.
@@ -173,6 +180,8 @@ type shell struct {
 	dir     string
 	env     []string
 	replace []string
+	// work is done for the commands, by the goroutine of the test; nil = none.
+	work <-chan func()
 }
 
 // sessionLimit bounds the commands of a session.
@@ -200,10 +209,19 @@ func (s shell) run(t *testing.T, list []fence) string {
 	command.WaitDelay = time.Second
 	var out bytes.Buffer
 	command.Stdout, command.Stderr = &out, &out
-	if err := command.Run(); err != nil {
-		t.Fatalf("%v\n%s", err, out.String())
+	ended := make(chan error, 1)
+	go func() { ended <- command.Run() }()
+	for {
+		select {
+		case work := <-s.work:
+			work()
+		case err := <-ended:
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out.String())
+			}
+			return out.String()
+		}
 	}
-	return out.String()
 }
 
 // tools makes a folder of programs for the front of PATH.
@@ -247,6 +265,24 @@ func TestCommandsThatStartTestsAreSeen(t *testing.T) {
 	} {
 		if got := startsTests.MatchString(text); got != starts {
 			t.Errorf("%q: %v, want %v", text, got, starts)
+		}
+	}
+}
+
+// The README's installation is the guide's, which the tests of the chart run.
+func TestTheREADMEInstallsAsTheGuideDoes(t *testing.T) {
+	t.Parallel()
+	var install strings.Builder
+	for _, f := range planned(t, "docs/operations.md", sessionChart) {
+		if f.heading == "Install" {
+			install.WriteString(f.text)
+		}
+	}
+	for _, f := range planned(t, "README.md", sessionChart) {
+		for line := range strings.Lines(f.text) {
+			if !strings.Contains(install.String(), line) {
+				t.Errorf("%s: the guide's section Install has no %q", f, line)
+			}
 		}
 	}
 }
