@@ -286,3 +286,25 @@ func TestTheREADMEInstallsAsTheGuideDoes(t *testing.T) {
 		}
 	}
 }
+
+var chosen = regexp.MustCompile(`\.with\(t, "([^"]+)"\)`)
+
+// What is planned for the tests of the chart is among the blocks that they choose.
+func TestTheChartsTestsRunWhatIsPlannedForThem(t *testing.T) {
+	t.Parallel()
+	sources, err := filepath.Glob(filepath.Join(root, "deploy/helm/*_test.go"))
+	if err != nil || len(sources) == 0 {
+		t.Fatalf("%v %v", sources, err)
+	}
+	var texts []string
+	for _, source := range sources {
+		for _, m := range chosen.FindAllStringSubmatch(read(t, strings.TrimPrefix(source, root+"/")), -1) {
+			texts = append(texts, m[1])
+		}
+	}
+	for _, f := range planned(t, "docs/operations.md", sessionChart) {
+		if !slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(f.text, text) }) {
+			t.Errorf("%s: no test in deploy/helm chooses this block by one of %q", f, texts)
+		}
+	}
+}
