@@ -44,7 +44,7 @@ class Source {
     let answer;
     let body;
     try {
-      answer = await fetch(this.path, { cache: 'no-cache', headers: { Accept: 'application/json' }, signal: AbortSignal.timeout(patience) });
+      answer = await fetch(address(this.path), { cache: 'no-cache', headers: { Accept: 'application/json' }, signal: AbortSignal.timeout(patience) });
       body = await answer.text();
     } catch (failure) {
       this.reached = false;
@@ -74,6 +74,15 @@ class Source {
     this.reason = reason || '?';
     this.since ??= new Date();
   }
+}
+
+// address is that of a path without the user and the password that the page's own may have: a browser
+// refuses to ask such an address.
+function address(path) {
+  const url = new URL(path, document.baseURI);
+  url.username = '';
+  url.password = '';
+  return url;
 }
 
 // noteClock sets ages right where this machine's clock is wrong. The header has whole seconds.
@@ -218,11 +227,13 @@ function renderAudit() {
   byId('checked').classList.toggle('bad', Boolean(data?.error));
 }
 
-function tile(id, source, count, note, tone) {
+// tile shows a count and a note on it. The tone of either says whether somebody should look there.
+function tile(id, source, count, note, tones) {
   const root = byId(`tile-${id}`);
   setText(root.querySelector('.count'), source.data ? count : '–');
   setText(root.querySelector('.note'), source.data ? note : '');
-  setAttribute(root, 'data-tone', source.data ? tone : 'idle');
+  setAttribute(root.querySelector('.count'), 'data-tone', source.data ? tones.count ?? 'calm' : 'idle');
+  setAttribute(root.querySelector('.note'), 'data-tone', tones.note ?? 'calm');
 }
 
 function renderTiles(workspaces, nodes, operations, findings) {
@@ -236,21 +247,23 @@ function renderTiles(workspaces, nodes, operations, findings) {
   if (failed > 0) {
     counts.push(text('failedCount', { count: number(failed) }));
   }
-  tile('workspaces', sources.workspaces, number(workspaces.length), counts.join(' · '), failed > 0 ? 'bad' : 'calm');
+  tile('workspaces', sources.workspaces, number(workspaces.length), counts.join(' · '), failed > 0 ? { note: 'bad' } : {});
 
   const lame = nodes.filter((node) => !node.ready).length;
-  tile('nodes', sources.nodes, number(nodes.length), lame > 0 ? text('notReady', { count: number(lame) }) : text('allReady'), lame > 0 ? 'bad' : 'calm');
+  tile('nodes', sources.nodes, number(nodes.length), lame > 0 ? text('notReady', { count: number(lame) }) : text('allReady'), lame > 0 ? { note: 'bad' } : {});
 
   const fill = sources.nodes.data?.nodeports?.reachable;
   tile('ports', sources.nodes, fill ? number(fill.free) : '–', fill ? text('reachableOf', { all: number(fill.used + fill.free) }) : text('portsUnknown'),
-    fill && fill.free < 6 ? 'bad' : 'calm');
+    fill && fill.free < 6 ? { count: 'bad' } : {});
 
   const underWay = operations.filter((operation) => !operation.done).length;
   const bad = operations.filter((operation) => operation.done && operation.stage === 'failed').length;
-  tile('operations', sources.operations, number(underWay), bad > 0 ? text('lastFailed', { count: number(bad) }) : text('noneFailed'), underWay > 0 ? 'busy' : 'calm');
+  tile('operations', sources.operations, number(underWay), bad > 0 ? text('lastFailed', { count: number(bad) }) : text('noneFailed'),
+    { count: underWay > 0 ? 'busy' : 'calm', note: bad > 0 ? 'bad' : 'calm' });
 
   const checked = sources.findings.data?.checked_at;
-  tile('findings', sources.findings, number(findings.length), checked ? text('checkedAgo', { age: span(secondsSince(checked)) }) : text('noAudit'), findings.length > 0 ? 'warn' : 'calm');
+  tile('findings', sources.findings, number(findings.length), checked ? text('checkedAgo', { age: span(secondsSince(checked)) }) : text('noAudit'),
+    findings.length > 0 ? { count: 'warn' } : {});
   document.title = findings.length > 0 ? `(${number(findings.length)}) config-server` : 'config-server';
 }
 
