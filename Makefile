@@ -64,6 +64,10 @@ chart-test: deps parts ## the Helm chart alone: lint, golden files, dry run, upg
 gpuoptions: deps parts ## the GPU options alone: discovery, choice, placement by a real scheduler, rights (root)
 	@$(UP) $(COUNT) -- $(GOTEST) -json -count=1 -run '^TestGPUOptions' ./internal/... ./deploy/helm/...
 
+.PHONY: ui-test
+ui-test: deps parts ## look at the pages in a real Chromium; screenshots in bin/ui (root)
+	@$(UP) $(COUNT) -quiet -- $(GOTEST) -json -count=1 ./internal/app/uitest
+
 .PHONY: bench
 bench: deps parts ## measure everything that has a target, on real parts; writes docs/performance.md (root; BENCH_RUNS=5)
 	@$(UP) $(COUNT) -quiet -- go test -tags bench -json -count=1 -timeout 90m -run '^TestBench' ./internal/testkit/bench -update

@@ -32,7 +32,8 @@ func noteFailure(ctx context.Context, err error, code farm.Code) {
 
 // logAccess writes one line a request: what was asked, how it was answered and, of a failure, the
 // whole error with the causes that the caller is not told. It shows neither bodies nor the query.
-// Failures of ours are errors, refusals warnings, scrapes debug lines.
+// Failures of ours are errors, refusals warnings, scrapes and what pages ask again and again
+// debug lines.
 func (a *api) logAccess(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begin := time.Now()
@@ -67,9 +68,14 @@ func (a *api) logLine(r *http.Request, seen middleware.WrapResponseWriter, noted
 	a.Log.LogAttrs(r.Context(), accessLevel(r.URL.Path, status), "request", attrs...)
 }
 
+// isPolled knows the paths that every open page asks again and again.
+func isPolled(path string) bool {
+	return path == "/workspaces" || path == "/nodes" || path == "/operations" || path == "/findings"
+}
+
 func accessLevel(path string, status int) slog.Level {
 	switch {
-	case path == pathReady || path == pathMetrics:
+	case path == pathReady || path == pathMetrics || isPolled(path) && status < http.StatusBadRequest:
 		return slog.LevelDebug
 	case status >= http.StatusInternalServerError:
 		return slog.LevelError

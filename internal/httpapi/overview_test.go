@@ -1,9 +1,12 @@
 package httpapi_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +15,7 @@ import (
 	"config-server/internal/audit"
 	"config-server/internal/farm"
 	"config-server/internal/httpapi"
+	"config-server/internal/obs"
 	"config-server/internal/overview"
 )
 
@@ -132,5 +136,25 @@ func TestOverviewIsBounded(t *testing.T) {
 	})
 	if got := s.call("GET", "/workspaces", ""); got.Status != 200 {
 		t.Errorf("status %d", got.Status)
+	}
+}
+
+// An open page must not fill the log: only what goes wrong is told.
+func TestOverviewInTheLog(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	s := newService(func(opts *httpapi.Options, s *service) {
+		opts.Log = obs.NewLogger(&log, slog.LevelInfo)
+		s.look.nodes = func(context.Context) (overview.Nodes, error) { return overview.Nodes{}, errors.New("down") }
+	})
+	for _, path := range []string{"/workspaces", "/operations", "/findings"} {
+		s.call("GET", path, "")
+	}
+	if log.Len() > 0 {
+		t.Errorf("the log has %s", log.String())
+	}
+	s.call("GET", "/nodes", "")
+	if !strings.Contains(log.String(), `"path":"/nodes","status":503`) {
+		t.Errorf("the log has %q", log.String())
 	}
 }
