@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/klog/v2"
 
 	"config-server/internal/app"
+	"config-server/internal/cluster"
 	"config-server/internal/config"
 	"config-server/internal/obs"
 )
@@ -57,7 +57,7 @@ func serve(ctx context.Context, in invocation) error {
 // others: those that use the standard library's logger, and the Kubernetes client.
 func adoptLibraries(log *slog.Logger) {
 	slog.SetDefault(log)
-	klog.SetSlogLogger(log)
+	cluster.AdoptLibrary(log)
 }
 
 // gcPercent is how much of the live heap may be garbage before it is collected. Memory is what the

@@ -81,8 +81,7 @@ func (w *watched) note(ctx context.Context, err error) {
 }
 
 func (w *watched) run(ctx context.Context) {
-	// The client library logs for its own developers; its levels below info stay off by default.
-	w.informer.RunWithContext(klog.NewContext(ctx, logr.FromSlogHandler(w.log.Handler())))
+	w.informer.RunWithContext(klog.NewContext(ctx, logr.FromSlogHandler(forUsers{w.log.Handler()})))
 }
 
 // fresh reports whether the kept state can be relied on.

@@ -18,6 +18,7 @@ type AdminBEServer struct {
 	mu      sync.Mutex
 	answers map[string]AdminBEAnswer
 	asked   []string
+	ids     []string
 	gone    chan struct{} // closed at the test's end, for answers that hang
 }
 
@@ -68,6 +69,13 @@ func (s *AdminBEServer) Asked() []string {
 	return append([]string(nil), s.asked...)
 }
 
+// RequestIDs returns the X-Request-Id of each request, in order; empty = it had none.
+func (s *AdminBEServer) RequestIDs() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string(nil), s.ids...)
+}
+
 // ServeHTTP answers one request.
 func (s *AdminBEServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	user, ok := strings.CutPrefix(r.URL.Path, "/api/requests/config/")
@@ -75,7 +83,7 @@ func (s *AdminBEServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	answer := s.answerFor(user)
+	answer := s.answerFor(user, r.Header.Get("X-Request-Id"))
 	switch {
 	case answer.Hang:
 		select {
@@ -104,10 +112,10 @@ func (s *AdminBEServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte(body))
 }
 
-func (s *AdminBEServer) answerFor(user string) AdminBEAnswer {
+func (s *AdminBEServer) answerFor(user, id string) AdminBEAnswer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.asked = append(s.asked, user)
+	s.asked, s.ids = append(s.asked, user), append(s.ids, id)
 	if answer, ok := s.answers[user]; ok {
 		return answer
 	}
