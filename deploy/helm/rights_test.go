@@ -37,16 +37,22 @@ func TestRights(t *testing.T) {
 		"pods": all, "pods/exec": all, "pods/log": all, "services": all,
 		"persistentvolumeclaims": "create delete get list patch update",
 		"secrets":                "create delete get list",
-		"events":                 "list", "podtemplates": "get",
+		"events":                 "list", "podtemplates": "get list", "resourcequotas": "list",
 	}
 	least := map[string]string{
 		"pods": "create delete get list watch", "pods/exec": "create get", "services": "create delete get list",
 		"secrets": "delete",
-		"events":  "list", "pods/log": "get", "podtemplates": "get",
+		"events":  "list", "pods/log": "get", "podtemplates": "get list", "resourcequotas": "list",
 	}
+	const classes = "deviceclasses.resource.k8s.io"
 	with := func(rights map[string]string, resource, verbs string) map[string]string {
 		changed := maps.Clone(rights)
 		changed[resource] = verbs
+		return changed
+	}
+	without := func(rights map[string]string, resource string) map[string]string {
+		changed := maps.Clone(rights)
+		delete(changed, resource)
 		return changed
 	}
 	for _, tc := range []struct {
@@ -57,27 +63,31 @@ func TestRights(t *testing.T) {
 	}{
 		{
 			name: "as the original", values: "farm",
-			role: original, cluster: map[string]string{"nodes": "get list watch", "services": "list watch"},
+			role: original, cluster: map[string]string{"nodes": "get list watch", "services": "list watch", "pods": "list", classes: "list"},
 		},
 		{
 			name: "as the original, with Kerberos", values: "original",
-			role: with(original, "secrets", "create delete get list update"), cluster: map[string]string{"nodes": "get list watch", "services": "list watch"},
+			role: with(original, "secrets", "create delete get list update"), cluster: map[string]string{"nodes": "get list watch", "services": "list watch", "pods": "list", classes: "list"},
 		},
 		{
 			name: "the least", values: "least",
-			role: least, cluster: map[string]string{"nodes": "list watch", "services": "list watch"},
+			role: least, cluster: map[string]string{"nodes": "list watch", "services": "list watch", "pods": "list", classes: "list"},
 		},
 		{
 			name: "the least with Kerberos and account Secrets", values: "everything",
-			role: with(least, "secrets", "create delete get update"), cluster: map[string]string{"nodes": "list watch", "services": "list watch"},
+			role: with(least, "secrets", "create delete get update"), cluster: map[string]string{"nodes": "list watch", "services": "list watch", "pods": "list", classes: "list"},
 		},
 		{
 			name: "the least with account Secrets", values: "least", args: []string{"--set", "env.ACCOUNT_SECRET=true"},
-			role: with(least, "secrets", "create delete get update"), cluster: map[string]string{"nodes": "list watch", "services": "list watch"},
+			role: with(least, "secrets", "create delete get update"), cluster: map[string]string{"nodes": "list watch", "services": "list watch", "pods": "list", classes: "list"},
 		},
 		{
-			name: "without Services of other namespaces", values: "sqlite",
-			role: least, cluster: map[string]string{"nodes": "list watch"},
+			name: "without Services and pods of other namespaces", values: "sqlite",
+			role: least, cluster: map[string]string{"nodes": "list watch", classes: "list"},
+		},
+		{
+			name: "without GPU options", values: "least", args: []string{"--set-string", "env.GPU_DISCOVERY=off"},
+			role: without(with(least, "podtemplates", "get"), "resourcequotas"), cluster: map[string]string{"nodes": "list watch", "services": "list watch"},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -93,18 +103,19 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// rights maps each resource of the core group to its verbs, sorted. A right that two rules give fails the test.
+// rights maps each resource, with its API group if that is not the core's, to its verbs, sorted. A right that two rules give fails the test.
 func rights(t *testing.T, rules []rbacv1.PolicyRule) map[string]string {
 	t.Helper()
 	verbs := map[string][]string{}
 	for _, rule := range rules {
-		if !slices.Equal(rule.APIGroups, []string{""}) {
-			t.Errorf("a rule on API groups %q, which nothing here uses", rule.APIGroups)
+		if len(rule.APIGroups) != 1 {
+			t.Errorf("a rule on API groups %q, not on one", rule.APIGroups)
 		}
 		if len(rule.ResourceNames)+len(rule.NonResourceURLs) > 0 {
 			t.Errorf("a rule on names %q or URLs %q, which nothing here uses", rule.ResourceNames, rule.NonResourceURLs)
 		}
 		for _, resource := range rule.Resources {
+			resource = strings.TrimSuffix(resource+"."+rule.APIGroups[0], ".")
 			verbs[resource] = append(verbs[resource], rule.Verbs...)
 		}
 	}
@@ -133,6 +144,7 @@ func TestEveryRightIsNeededAndNoneIsMissing(t *testing.T) {
 	t.Run("least", func(t *testing.T) {
 		t.Parallel()
 		audited := testkit.Audited(t)
+		withGPU(t, audited)
 		w := world.New(t, world.Options{Cluster: audited.KubeCluster, Env: map[string]string{"LEDGER_LOCK": "mysql"}})
 		service := w.Service(t, nil)
 		replayRecording(t, service.URL)
@@ -143,6 +155,7 @@ func TestEveryRightIsNeededAndNoneIsMissing(t *testing.T) {
 		t.Parallel()
 		audited := testkit.Audited(t)
 		audited.Grant(t, "everything")
+		withGPU(t, audited)
 		kdc := testkit.KDC(t)
 		w := world.New(t, world.Options{Cluster: audited.KubeCluster, Env: kerberosEnv(t, kdc)})
 		service := w.Service(t, nil)
@@ -166,6 +179,12 @@ func TestEveryRightIsNeededAndNoneIsMissing(t *testing.T) {
 			}
 		}
 	})
+}
+
+// withGPU gives the farm a GPU: where there is none, nobody has to look who uses it.
+func withGPU(t *testing.T, audited *testkit.AuditedCluster) {
+	t.Helper()
+	audited.AddNode(t, testkit.Node{Name: "gpu", Cordoned: true, Resources: map[string]string{"nvidia.com/gpu": "1"}})
 }
 
 // replayRecording plays the recorded main journey.
@@ -277,7 +296,8 @@ func rightOf(request testkit.APIRequest) string {
 	if request.Namespace != "" {
 		scope = "namespace"
 	}
-	return strings.TrimSpace(scope + " " + request.Verb + " " + request.Resource)
+	resource := strings.TrimSuffix(request.Resource+"."+request.Group, ".")
+	return strings.TrimSpace(scope + " " + request.Verb + " " + resource)
 }
 
 // kerberosEnv switches on what takes further rights: Kerberos, with one sshd that plays the farm nodes, and account

@@ -284,6 +284,7 @@ func TestEveryValueHasAnEffect(t *testing.T) {
 		"state.persistence.storageClassName": {base: kept, set: "state.persistence.storageClassName=local", want: "storageClassName: local"},
 
 		"rbac.clusterServices":               {set: "rbac.clusterServices=false", want: ""},
+		"rbac.clusterPods":                   {set: "rbac.clusterPods=false", want: ""},
 		"rbac.originalRights":                {set: "rbac.originalRights=false", want: ""},
 		"terminationGracePeriodSeconds":      {set: "terminationGracePeriodSeconds=90", want: "terminationGracePeriodSeconds: 90"},
 		"preStopSleepSeconds":                {set: "preStopSleepSeconds=3", want: "sleep:\n                seconds: 3"},
