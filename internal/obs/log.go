@@ -1,7 +1,7 @@
 // Package obs is what the service tells about itself: structured logs that carry the request id and
 // hide secrets, and metrics on a registry of its own.
 //
-// It knows no rules of the farm. The names of the metrics are in docs/api.md.
+// It knows no rules of the farm. The names of the metrics are in docs/operations.md.
 package obs
 
 import (
