@@ -23,6 +23,9 @@ var valuesNames = []string{"farm", "original", "everything", "sqlite", "nonroot"
 
 func TestLintFindsNothing(t *testing.T) {
 	t.Parallel()
+	if stdout, stderr, err := helm(t, "lint", "--strict", chart); err != nil {
+		t.Errorf("helm lint of the chart as it is: %v\n%s%s", err, stdout, stderr)
+	}
 	for _, name := range valuesNames {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
