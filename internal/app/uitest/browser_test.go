@@ -311,7 +311,7 @@ func quote(text string) string {
 // shoot keeps a picture of the whole page, from its top.
 func (p *page) shoot(name string) {
 	p.t.Helper()
-	eval[bool](p, "scrollTo(0, 0) ?? true")
+	eval[bool](p, "(scrollTo(0, 0), true)")
 	p.keep(name, chromedp.FullScreenshot(100))
 }
 

@@ -111,7 +111,7 @@ func (s *stand) showsWorkspacesLive(t *testing.T) {
 	eval[any](p, "window.loadedOnce = true")
 
 	pod := s.workspace(t, "kim")
-	p.wait("kim's workspace", row("workspaces", pod))
+	p.wait("kim's workspace", row("workspaces", pod)+"?.innerText.includes('ready')")
 	shown := eval[string](p, row("workspaces", pod)+".innerText")
 	for _, text := range []string{"kim", "ready", "farm6", "ssh 30000 → 22", "jupyter 30001 → 8888", "2"} {
 		if !strings.Contains(strings.Join(strings.Fields(shown), " "), text) {
