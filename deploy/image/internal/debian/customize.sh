@@ -11,5 +11,9 @@ mkdir -p var/lib/dpkg/status.d
 dpkg-deb --field docker.io_*.deb >var/lib/dpkg/status.d/docker.io
 rm docker.io_*.deb
 
+# A library that is missing would show at the first call only.
+chroot . /usr/bin/docker --version >&2
+chroot . /usr/bin/kadmin -h 2>&1 | grep -q '^Usage: kadmin'
+
 echo 'nonroot:x:65532:65532:nonroot:/var/lib/config-server:/usr/sbin/nologin' >>etc/passwd
 echo 'nonroot:x:65532:' >>etc/group
