@@ -160,12 +160,15 @@ func (a *App) openLocks(db *database.DB) locks.Locker {
 		a.cleanups.add("locks", func(context.Context) error { named.Close(); return nil })
 		return named
 	}
-	local := locks.NewLocal(filepath.Join(a.config.StateDir, "locks"))
+	local := locks.NewLocal(a.lockDir())
 	if err := local.Sweep(); err != nil {
 		a.log.Warn("files of locks that nobody holds stay", "error", err)
 	}
 	return local
 }
+
+// lockDir has the files of local locks.
+func (a *App) lockDir() string { return filepath.Join(a.config.StateDir, "locks") }
 
 // deadAfter: the kernel frees a lock file only with its process, MySQL a named lock with its
 // connection too.

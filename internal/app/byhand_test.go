@@ -93,8 +93,8 @@ func farmState(t *testing.T, w *world.World) map[string]string {
 		if err := tables.Scan(&name); err != nil {
 			t.Fatal(err)
 		}
-		if name == "config_server_audit" {
-			continue // what is seen there is the outcome of a look
+		if name == "config_server_audit" || name == "config_server_progress" {
+			continue // the outcome of a look, and what is written a moment after it was done
 		}
 		if err := w.MariaDB.Open(t, w.Database).QueryRowContext(t.Context(), "CHECKSUM TABLE "+name+" EXTENDED").Scan(&ignored, &sum); err != nil {
 			t.Fatal(err)

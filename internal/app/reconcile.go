@@ -138,11 +138,10 @@ func leasedPass(ctx context.Context, by *reconciler.Reconciler) (reconciler.Repo
 // mayRecover refuses where the locks of a running service cannot be seen: with lock files that is
 // so unless this process shares the service's STATE_DIR.
 func (a *App) mayRecover(ctx context.Context, stopped bool) error {
-	local, files := a.parts.locks.(*locks.Local)
-	if !files || stopped {
+	if a.config.Share.Lock == "mysql" || stopped {
 		return nil
 	}
-	names, err := local.Names()
+	names, err := locks.NewLocal(a.lockDir()).Names()
 	if err != nil {
 		return err
 	}
