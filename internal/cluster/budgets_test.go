@@ -7,6 +7,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes/fake"
+	k8stesting "k8s.io/client-go/testing"
 
 	"config-server/internal/farm"
 )
@@ -189,4 +191,29 @@ func TestBudgetsLastWarningSpeaks(t *testing.T) {
 			t.Errorf("reason %s: the last warning says otherwise", got)
 		}
 	})
+}
+
+// TestBudgetsDeletionsNameTheirPod: the API server is told which pod is meant, so that one that was made
+// anew under the name is safe; without that nothing is asked.
+func TestBudgetsDeletionsNameTheirPod(t *testing.T) {
+	t.Parallel()
+	client := fake.NewClientset(guestPod())
+	c := New(client, Options{Namespace: namespace})
+	if existed, err := c.DeletePod(t.Context(), "ailab-kim-01020304", ""); existed || err == nil {
+		t.Errorf("without a UID: %t, %v", existed, err)
+	}
+	if n := len(client.Actions()); n > 0 {
+		t.Errorf("without a UID the API server was asked %d times", n)
+	}
+	if existed, err := c.DeletePod(t.Context(), "ailab-kim-01020304", "uid-1"); !existed || err != nil {
+		t.Errorf("deletion: %t, %v", existed, err)
+	}
+	deletions := client.Actions()
+	if len(deletions) != 1 {
+		t.Fatalf("%d calls, want 1", len(deletions))
+	}
+	told := deletions[0].(k8stesting.DeleteAction).GetDeleteOptions().Preconditions
+	if told == nil || told.UID == nil || *told.UID != "uid-1" {
+		t.Errorf("preconditions %v", told)
+	}
 }

@@ -171,15 +171,19 @@ func (c *Cluster) CreatePod(ctx context.Context, pod *corev1.Pod) (farm.Pod, err
 	return created, err
 }
 
-// DeletePod asks for the deletion of the pod with this name and, unless it is empty, this UID. It
+// DeletePod asks for the deletion of the pod with this name and UID, which the API server compares: a
+// pod that has the name by now stays. Without a UID nothing is asked and there is an error. It
 // reports whether there was one: false if it is gone already or the name belongs to another pod.
 // The pod ends on its own time; WaitGone waits for that.
 func (c *Cluster) DeletePod(ctx context.Context, name farm.PodName, uid string) (bool, error) {
 	existed := false
+	if uid == "" {
+		return false, fmt.Errorf("delete pod %s: its UID is not known", name)
+	}
 	err := c.call(ctx, fmt.Sprintf("delete pod %s", name), func(ctx context.Context) error {
 		pods := c.client.CoreV1().Pods(c.namespace)
 		err := pods.Delete(ctx, string(name), onlyUID(uid))
-		if apierrors.IsConflict(err) && uid != "" {
+		if apierrors.IsConflict(err) {
 			err = notOurs(err, uid, func() (metav1.Object, error) {
 				return pods.Get(ctx, string(name), metav1.GetOptions{})
 			})

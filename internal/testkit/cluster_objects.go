@@ -35,6 +35,10 @@ const (
 	ImageUndeletable = "fate-undeletable" // becomes Ready; a deletion never ends
 )
 
+// AnnotationWaits is an annotation of pods whose containers wait for ever, init containers first; its
+// value is the reason, as kubelet would give it.
+const AnnotationWaits = "testkit/waits"
+
 // Node is a node for AddNode.
 type Node struct {
 	Name     string

@@ -35,7 +35,8 @@ type Cluster interface {
 	WaitReady(ctx context.Context, pod farm.Pod, limits farm.ReadyLimits) error
 	// LastLog is the bounded end of what the pod's container wrote; empty if there is none to be had.
 	LastLog(ctx context.Context, pod farm.Pod) string
-	// DeletePod asks for the removal of the pod of that name and UID; false if there is none.
+	// DeletePod asks for the removal of the pod of that name and UID, never of another that has the name;
+	// false if there is none.
 	DeletePod(ctx context.Context, name farm.PodName, uid string) (bool, error)
 	// WaitGone returns nil once there is no such pod, farm.ErrWaitTimeout at the limit.
 	WaitGone(ctx context.Context, name farm.PodName, uid string, limit time.Duration) error
