@@ -64,6 +64,10 @@ chart-test: deps parts ## the Helm chart alone: lint, golden files, dry run, upg
 gpuoptions: deps parts ## the GPU options alone: discovery, choice, placement by a real scheduler, rights (root)
 	@$(UP) $(COUNT) -- $(GOTEST) -json -count=1 -run '^TestGPUOptions' ./internal/... ./deploy/helm/...
 
+.PHONY: templates
+templates: deps parts ## the layers of the pod alone, and how long a pod is waited for (root)
+	@$(UP) $(COUNT) -- $(GOTEST) -json -count=1 -run '^Test(Templates|Budgets)' ./internal/...
+
 .PHONY: ui-test
 ui-test: deps parts ## look at the pages in a real Chromium; screenshots in bin/ui (root)
 	@$(UP) $(COUNT) -quiet -- $(GOTEST) -json -count=1 ./internal/app/uitest

@@ -112,13 +112,13 @@ const (
 	//
 	// To do: Search the log for the request id. Then repeat the call.
 	NodeSelectionFailed Code = "NODE_SELECTION_FAILED"
-	// PodSpecBuildFailed: account, node, ports or keytab are not to be had; the status tells whose fault it is.
+	// PodSpecBuildFailed: account, node, templates, ports or keytab are not to be had; the status tells whose fault it is.
 	//
 	// Step: BUILD_POD_SPEC
 	//
-	// Status: 400 (account, node, ports), 500 (database, Kerberos)
+	// Status: 400 (account, node, template, ports), 500 (database, Kerberos, reading a template)
 	//
-	// To do: 400: create the account first, correct gpu_nodes of the user, uncordon a node, or free NodePorts; detail says which. 500: look at the database, the KDC or the farm node that detail names.
+	// To do: 400: create the account first, correct gpu_nodes of the user, uncordon a node, make the PodTemplate, or free NodePorts; detail says which. 500: look at the database, the KDC, the farm node or the right to read PodTemplates that detail names.
 	PodSpecBuildFailed Code = "POD_SPEC_BUILD_FAILED"
 	// PodCreateFailed: the API server refused the pod.
 	//
@@ -126,7 +126,7 @@ const (
 	//
 	// Status: 500
 	//
-	// To do: Read k8s_reason and k8s_body: a quota, an admission rule or a missing right refused the pod.
+	// To do: Read k8s_reason and k8s_body: a quota, an admission rule, a missing right or a PodTemplate that makes the pod impossible (docs/templates.md).
 	PodCreateFailed Code = "POD_CREATE_FAILED"
 	// PodReadyTimeout: the pod did not become Ready in time, or can no longer become Ready.
 	//
@@ -134,7 +134,7 @@ const (
 	//
 	// Status: 500
 	//
-	// To do: Read detail: it has kubelet's reason, the last events and the end of what the container wrote (image missing on the node, a mount that fails, a full node, an image that ends at once). It is kept for a day under GET /pods/{username}/status. Correct that, or raise POD_READY_TIMEOUT if the node is only slow.
+	// To do: Read detail: it has kubelet's reason, the last events and the end of what the container wrote (image missing on the node, a mount that fails, a full node, an image that ends at once). It is kept for a day under GET /pods/{username}/status. Correct that, or raise POD_READY_TIMEOUT, where images are pulled POD_PENDING_TIMEOUT, if the node is only slow.
 	PodReadyTimeout Code = "POD_READY_TIMEOUT"
 	// PodReadyCheckFailed: the pod's state could not be read.
 	//
