@@ -114,6 +114,7 @@ func (a *App) Start() {
 	a.parts.cluster.Start(ctx)
 	a.parts.progress.Start()
 	a.loops.Go(func() { a.live(ctx) })
+	a.loops.Go(func() { a.askParts(ctx) })
 	a.loops.Go(func() { a.auditNowAndThen(ctx) })
 }
 

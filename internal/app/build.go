@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"net/http"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -54,7 +53,7 @@ type parts struct {
 	workspaces *workspaces.Service
 	reconciler *reconciler.Reconciler
 	findings   *findings.Store
-	handler    http.Handler
+	handler    *httpapi.API
 }
 
 // build makes every part. Each one that has an end puts it on the clean-up stack.

@@ -7,14 +7,16 @@ import (
 	"time"
 
 	"config-server/internal/locks"
+	"config-server/internal/obs"
 	"config-server/internal/workspaces"
 )
 
-// How often the instance looks whether its lock is still held, and how soon it tries again what an
-// outside part that is down has refused.
+// How often the instance looks whether its lock is still held, how soon it tries again what an outside
+// part that is down has refused, and how often it asks the parts of /readyz, for the metrics.
 const (
 	lockProbe  = 5 * time.Second
 	retryPause = 2 * time.Second
+	partsEvery = 15 * time.Second
 )
 
 // live holds the lock that says that this instance lives, and mends what an earlier one left: at
@@ -35,6 +37,18 @@ func (a *App) live(ctx context.Context) {
 		}
 		return time.After(interval)
 	})
+}
+
+// askParts keeps in the metrics how the parts of /readyz are, because mostly nobody asks: kubelet's probes
+// go to /health.
+func (a *App) askParts(ctx context.Context) {
+	for ctx.Err() == nil {
+		a.parts.handler.AskParts(obs.WithRequestID(ctx, obs.NewRequestID()))
+		select {
+		case <-ctx.Done():
+		case <-time.After(partsEvery):
+		}
+	}
 }
 
 // holdInstanceLock tries until it has the lock: a database that is down must not stop the start.

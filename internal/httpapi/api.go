@@ -111,10 +111,20 @@ type api struct {
 	streams chan struct{}
 }
 
+// API is the handler of the whole service.
+type API struct {
+	http.Handler
+	api *api
+}
+
+// AskParts asks every part what /readyz asks, and keeps the outcome in the metrics. It takes no longer than
+// ReadyLimit.
+func (a *API) AskParts(ctx context.Context) { a.api.askParts(ctx) }
+
 // New builds the handler of the whole service. The server around it should bound the time for a
 // request's header (http.Server.ReadHeaderTimeout) but set no ReadTimeout: that one would end the
 // context of every request that works longer. The body's time is bounded here.
-func New(opts Options) http.Handler {
+func New(opts Options) *API {
 	a := &api{Options: opts.withDefaults(), streams: make(chan struct{}, maxStreams)}
 	a.ready = newReadiness(a.Ready, a.ReadyLimit)
 	a.docs = newDocumentation()
@@ -151,7 +161,7 @@ func New(opts Options) http.Handler {
 		a.mountAccounts(r)
 	})
 	a.expectRoutes(r)
-	return health(r)
+	return &API{Handler: health(r), api: a}
 }
 
 // expectRoutes tells the metrics of every route.

@@ -249,7 +249,7 @@ func twoPorts() []farm.Port {
 
 // service is the API under test with its fakes.
 type service struct {
-	http.Handler
+	*httpapi.API
 	pods     *fakeWorkspaces
 	users    *fakeAccounts
 	progress *fakeProgress
@@ -264,7 +264,7 @@ func newService(change ...func(*httpapi.Options, *service)) *service {
 	for _, f := range change {
 		f(&opts, s)
 	}
-	s.Handler = httpapi.New(opts)
+	s.API = httpapi.New(opts)
 	return s
 }
 

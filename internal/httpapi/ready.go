@@ -34,10 +34,9 @@ var errSlow = errors.New("no answer in time")
 
 // readyz answers GET /readyz: 200 if every part answered and the service is not shutting down, else 503.
 func (a *api) readyz(w http.ResponseWriter, r *http.Request) {
-	results := a.ready.all(r.Context())
+	results := a.askParts(r.Context())
 	status, text := http.StatusOK, "ready"
 	for _, result := range results {
-		a.Metrics.PartReady(result.Name, result.OK)
 		if !result.OK {
 			status, text = http.StatusServiceUnavailable, "not ready"
 		}
@@ -48,6 +47,17 @@ func (a *api) readyz(w http.ResponseWriter, r *http.Request) {
 	if err := write(w, status, object{"status": text, "checks": results}); err != nil {
 		panic(err) // texts, numbers and booleans always encode
 	}
+}
+
+func (a *api) askParts(ctx context.Context) []checked {
+	results := a.ready.all(ctx)
+	if ctx.Err() != nil {
+		return results // nobody waited for them
+	}
+	for _, result := range results {
+		a.Metrics.PartReady(result.Name, result.OK)
+	}
+	return results
 }
 
 func (r *readiness) all(ctx context.Context) []checked {

@@ -196,7 +196,8 @@ func TestReadiness(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			got := newService(c.checks...).described(t, "GET", "/readyz", "")
+			s := newService(c.checks...)
+			got := s.described(t, "GET", "/readyz", "")
 			body := got.object(t)
 			if got.Status != c.status || body["status"] != c.text {
 				t.Errorf("%d %s", got.Status, got.Text)
@@ -209,8 +210,45 @@ func TestReadiness(t *testing.T) {
 			if diff := cmp.Diff(c.errors, told); diff != "" {
 				t.Errorf("errors (-want +got):\n%s", diff)
 			}
+			if c.name == "one broken" {
+				checkParts(t, s, `config_server_part_ready{part="a"} 1`, `config_server_part_ready{part="b"} 0`)
+			}
 		})
 	}
+}
+
+func checkParts(t *testing.T, s *service, want ...string) {
+	t.Helper()
+	text := s.call("GET", "/metrics", "").Text
+	for _, line := range want {
+		if !strings.Contains(text, line+"\n") {
+			t.Errorf("no line %s", line)
+		}
+	}
+}
+
+// The parts can be asked without a request, for the metrics. One who gives up says nothing of them.
+func TestAskParts(t *testing.T) {
+	t.Parallel()
+	var down atomic.Bool
+	s := newService(check("a", func(context.Context) error {
+		if down.Load() {
+			return errors.New("connection refused")
+		}
+		return nil
+	}))
+	if strings.Contains(s.call("GET", "/metrics", "").Text, "config_server_part_ready{") {
+		t.Error("a part is told that was never asked")
+	}
+	s.AskParts(t.Context())
+	checkParts(t, s, `config_server_part_ready{part="a"} 1`)
+	down.Store(true)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.AskParts(gone)
+	checkParts(t, s, `config_server_part_ready{part="a"} 1`)
+	s.AskParts(t.Context())
+	checkParts(t, s, `config_server_part_ready{part="a"} 0`)
 }
 
 // A part that hangs and does not listen to its deadline costs each caller the limit and is asked once.

@@ -127,7 +127,7 @@ func NewMetrics(build Build) *Metrics {
 			"Time from the request's header to the end of the answer, by route pattern and method.", buckets, "route", "method"),
 		inFlight: f.gauge("http_requests_in_flight", "Requests that are being worked on."),
 		panics:   f.counter("http_panics_total", "Handlers that panicked and were answered with 500."),
-		ready:    f.gauges("part_ready", "1 if the part was well when /readyz was last asked, else 0.", "part"),
+		ready:    f.gauges("part_ready", "1 if the part was well when it was last asked, by the service itself or by /readyz, else 0.", "part"),
 
 		steps: f.histograms("step_duration_seconds", "Time of a use case's step, by use case, step and result (ok, error).",
 			buckets, "use_case", "step", "result"),
