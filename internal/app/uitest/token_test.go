@@ -80,6 +80,7 @@ func (p *page) answered(call swagger, status, text string) {
 	table := call.block + " .live-responses-table .response"
 	p.waitText(table+" .response-col_status", status)
 	p.waitText(table+" .response-col_description", text)
+	p.do("bring the answer into view", chromedp.ScrollIntoView(call.block+" .live-responses-table"))
 }
 
 func (s *stand) triesOutInSwagger(t *testing.T) {

@@ -7,10 +7,12 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/accessibility"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"go.uber.org/goleak"
@@ -355,6 +357,56 @@ const wide = `(() => {
 	return (document.scrollingElement.scrollWidth > edge ? 'the page scrolls sideways; ' : '') + over.map((node) => node.tagName + '.' + node.className).slice(0, 5).join(', ');
 })()`
 
+// wantNamesAndLandmarks looks at the page as a screen reader does: whatever can be worked has a name,
+// the parts of the page are marked, and the tables are tables with so many rows, also as cards.
+func (p *page) wantNamesAndLandmarks(rows ...int) {
+	p.t.Helper()
+	seen := map[string]int{}
+	tableRows := map[accessibility.NodeID]int{}
+	tree := call(p, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{}).Nodes
+	parents := map[accessibility.NodeID]accessibility.NodeID{}
+	roles := map[accessibility.NodeID]string{}
+	for _, node := range tree {
+		parents[node.NodeID], roles[node.NodeID] = node.ParentID, text(node.Role)
+	}
+	for _, node := range tree {
+		role := text(node.Role)
+		if node.Ignored {
+			continue
+		}
+		seen[role]++
+		switch role {
+		case "button", "link", "searchbox", "columnheader", "region", "navigation", "DisclosureTriangle":
+			if text(node.Name) == "" {
+				p.t.Errorf("a %s has no name", role)
+			}
+		case "row":
+			for at := node.ParentID; at != ""; at = parents[at] {
+				if roles[at] == "table" {
+					tableRows[at]++
+				}
+			}
+		}
+	}
+	for _, role := range []string{"banner", "main", "contentinfo", "navigation", "search"} {
+		if seen[role] != 1 {
+			p.t.Errorf("%d parts are %s", seen[role], role)
+		}
+	}
+	counts := slices.Sorted(maps.Values(tableRows))
+	if !slices.Equal(counts, rows) {
+		p.t.Errorf("tables of %v rows, want %v", counts, rows)
+	}
+}
+
+// text is a value of the accessibility tree.
+func text(value *accessibility.Value) string {
+	if value == nil {
+		return ""
+	}
+	return strings.Trim(string(value.Value), `"`)
+}
+
 func (s *stand) onEveryScreen(t *testing.T) {
 	narrow, wideKorean, dark, darkPhone := phone, desktop, desktop, phone
 	narrow.width, narrow.height = 320, 640
@@ -375,6 +427,7 @@ func (s *stand) onEveryScreen(t *testing.T) {
 			if bad := eval[string](p, readable); bad != "" {
 				t.Errorf("hard to read: %s", bad)
 			}
+			p.wantNamesAndLandmarks(3+1, 4+1)
 			p.shoot(name)
 			p.wantQuiet()
 		})

@@ -41,8 +41,19 @@ export function text(key, values = {}) {
 export function stageText(stage) { return texts[language].stages[stage] ?? stage; }
 export function kindText(kind) { return texts[language].kinds[kind] ?? ''; }
 
+// formatters are costly to make, so each is made once.
+const formatters = new Map();
+
+function formatter(make, options) {
+  const key = language + JSON.stringify(options);
+  if (!formatters.has(key)) {
+    formatters.set(key, new make(language, options));
+  }
+  return formatters.get(key);
+}
+
 export function number(value, digits = 0) {
-  return new Intl.NumberFormat(language, { minimumFractionDigits: digits, maximumFractionDigits: digits }).format(value);
+  return formatter(Intl.NumberFormat, { minimumFractionDigits: digits, maximumFractionDigits: digits }).format(value);
 }
 
 const units = [['day', 86400], ['hour', 3600], ['minute', 60], ['second', 1]];
@@ -63,13 +74,9 @@ export function took(seconds) {
 }
 
 function inUnit(value, unit, digits) {
-  return new Intl.NumberFormat(language, { style: 'unit', unit, unitDisplay: 'narrow', maximumFractionDigits: digits }).format(value);
+  return formatter(Intl.NumberFormat, { style: 'unit', unit, unitDisplay: 'narrow', maximumFractionDigits: digits }).format(value);
 }
 
-export function moment(date) {
-  return new Intl.DateTimeFormat(language, { dateStyle: 'medium', timeStyle: 'medium' }).format(date);
-}
+export function moment(date) { return formatter(Intl.DateTimeFormat, { dateStyle: 'medium', timeStyle: 'medium' }).format(date); }
 
-export function clock(date) {
-  return new Intl.DateTimeFormat(language, { timeStyle: 'medium' }).format(date);
-}
+export function clock(date) { return formatter(Intl.DateTimeFormat, { timeStyle: 'medium' }).format(date); }

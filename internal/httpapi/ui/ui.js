@@ -224,6 +224,7 @@ function renderAudit() {
     lines.push(text('auditError', { reason: data.error }));
   }
   setText(byId('checked'), lines.join(' '));
+  byId('checked').hidden = lines.length === 0;
   byId('checked').classList.toggle('bad', Boolean(data?.error));
 }
 
@@ -232,7 +233,7 @@ function tile(id, source, count, note, tones) {
   const root = byId(`tile-${id}`);
   setText(root.querySelector('.count'), source.data ? count : '–');
   setText(root.querySelector('.note'), source.data ? note : '');
-  setAttribute(root.querySelector('.count'), 'data-tone', source.data ? tones.count ?? 'calm' : 'idle');
+  setAttribute(root.querySelector('.count'), 'data-tone', source.data && count !== '–' ? tones.count ?? 'calm' : 'idle');
   setAttribute(root.querySelector('.note'), 'data-tone', tones.note ?? 'calm');
 }
 
@@ -261,9 +262,9 @@ function renderTiles(workspaces, nodes, operations, findings) {
   tile('operations', sources.operations, number(underWay), bad > 0 ? text('lastFailed', { count: number(bad) }) : text('noneFailed'),
     { count: underWay > 0 ? 'busy' : 'calm', note: bad > 0 ? 'bad' : 'calm' });
 
-  const checked = sources.findings.data?.checked_at;
-  tile('findings', sources.findings, number(findings.length), checked ? text('checkedAgo', { age: span(secondsSince(checked)) }) : text('noAudit'),
-    findings.length > 0 ? { count: 'warn' } : {});
+  const { checked_at: checked, error } = sources.findings.data ?? {};
+  tile('findings', sources.findings, checked ? number(findings.length) : '–', checked ? text('checkedAgo', { age: span(secondsSince(checked)) }) : text('noAudit'),
+    { count: findings.length > 0 ? 'warn' : 'calm', note: error ? 'bad' : 'calm' });
   document.title = findings.length > 0 ? `(${number(findings.length)}) config-server` : 'config-server';
 }
 
