@@ -22,7 +22,7 @@ const root = ".."
 // Documents with commands, and those with the same commands in Korean.
 var (
 	documents = []string{"README.md", "docs/api.md", "docs/operations.md"}
-	korean    = map[string]string{"README.md": "README.ko.md"}
+	korean    = map[string]string{"README.md": "README.ko.md", "docs/operations.md": "docs/operations.ko.md"}
 )
 
 // plan says where the commands of a section are run; an empty heading stands for the whole document.
@@ -51,10 +51,11 @@ const (
 // maxNotRun is how many fences of a document may say that they are not run.
 const maxNotRun = 4
 
-// fence is a block of commands.
+// fence is a block of commands or of data.
 type fence struct {
 	document string
-	line     int    // of its first command
+	language string // sh, or that of data
+	line     int    // of its first line
 	heading  string // of the section of level 2 in which it stands
 	text     string // without the indentation that it has in a list
 	notRun   string // the reason, from the comment before it
@@ -71,6 +72,12 @@ var (
 
 // fences reads the fences of commands of a document.
 func fences(t *testing.T, document string) []fence {
+	t.Helper()
+	return slices.DeleteFunc(blocks(t, document), func(f fence) bool { return f.language != "sh" })
+}
+
+// blocks reads all fences of a document.
+func blocks(t *testing.T, document string) []fence {
 	t.Helper()
 	lines := strings.Split(read(t, document), "\n")
 	var found []fence
@@ -95,18 +102,17 @@ func fences(t *testing.T, document string) []fence {
 		if !slices.Contains(languages, language) {
 			t.Errorf("%s:%d: a fence of language %q: commands stand in sh, data in json or yaml", document, i+1, language)
 		}
-		f := fence{document: document, line: i + 2, heading: heading, notRun: reason}
+		f := fence{document: document, language: language, line: i + 2, heading: heading, notRun: reason}
 		for i++; i < len(lines) && lines[i] != indent+"```"; i++ {
 			f.text += strings.TrimPrefix(lines[i], indent) + "\n"
 		}
 		if i == len(lines) {
 			t.Fatalf("%s has no end", f)
 		}
-		if language == "sh" {
-			found = append(found, f)
-		} else if reason != "" {
+		if language != "sh" && reason != "" {
 			t.Errorf("%s: only commands are run", f)
 		}
+		found = append(found, f)
 		reason = ""
 	}
 	return found

@@ -78,20 +78,20 @@ func titles(list []chapter) []string {
 
 var comment = regexp.MustCompile(`(?m)\s*(^|\s)#.*$`)
 
-// The commands are the same, and so is what is not run of them; only comments are in Korean.
+// Commands and data are the same, and so is what is not run; only comments are in Korean.
 func TestKoreanHasTheSameCommands(t *testing.T) {
 	t.Parallel()
 	for english, document := range korean {
-		if diff := cmp.Diff(commands(fences(t, english)), commands(fences(t, document))); diff != "" {
+		if diff := cmp.Diff(uncommented(blocks(t, english)), uncommented(blocks(t, document))); diff != "" {
 			t.Errorf("%s and %s (-English +Korean):\n%s", english, document, diff)
 		}
 	}
 }
 
-func commands(list []fence) []string {
+func uncommented(list []fence) []string {
 	var all []string
 	for _, f := range list {
-		all = append(all, comment.ReplaceAllString(f.text, "")+"not run: "+f.notRun)
+		all = append(all, f.language+"\n"+comment.ReplaceAllString(f.text, "")+"not run: "+f.notRun)
 	}
 	return all
 }
@@ -143,7 +143,7 @@ func TestKoreanNamesTheSameThings(t *testing.T) {
 
 // things lists what a text shows as code, each once.
 func things(text string) []string {
-	list := span.FindAllString(strings.ReplaceAll(text, "\n", " "), -1)
+	list := span.FindAllString(strings.Join(strings.Fields(text), " "), -1)
 	slices.Sort(list)
 	return slices.Compact(list)
 }
