@@ -97,6 +97,9 @@ func (w *walk) clean(ctx context.Context) error {
 			_ = w.admin.CoreV1().Pods(site.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{})
 		}
 	}
+	if err := w.dropTemplates(ctx); err != nil {
+		return err
+	}
 	for _, user := range []string{alice, bob, carol, dora} {
 		if _, err := w.call(ctx, http.MethodDelete, "/accounts/users/"+user, nil); err != nil {
 			return err
