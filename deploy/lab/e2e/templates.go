@@ -52,7 +52,7 @@ func teamTemplate() corev1.PodTemplateSpec {
 					Name: "shell", Image: "unused", VolumeMounts: scratch,
 					Env: []corev1.EnvVar{{Name: "TEAM", Value: "vision of $(USER)"}, {Name: "HOME", Value: "/root"}},
 				},
-				beside("scribe", "while :; do for f in /scratch/box/*; do [ -e $f ] && echo answered >/scratch/${f##*/}.answer; done; sleep 0.2; done"),
+				beside("scribe", "trap 'exit 0' TERM; while :; do for f in /scratch/box/*; do [ -e $f ] && echo answered >/scratch/${f##*/}.answer; done; sleep 0.2; done"),
 			},
 		},
 	}
@@ -96,7 +96,7 @@ func templateShapes(ctx context.Context, w *walk) error {
 		return err
 	}
 	// A process of the user's own has the container's variables; a login has its own.
-	const variable = `for p in /proc/[0-9]*; do tr '\0' '\n' <$p/environ 2>/dev/null; done | grep ^TEAM= | sort -u`
+	const variable = `for p in /proc/[0-9]*; do tr '\0' '\n' 2>/dev/null <$p/environ; done | grep ^TEAM= | sort -u`
 	for command, want := range map[string]string{
 		"cat /scratch/first": "prepared",
 		variable:             "TEAM=vision of " + bob,
