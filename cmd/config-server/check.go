@@ -20,6 +20,8 @@ type checkPart struct {
 	Part   string `json:"part"`
 	Object string `json:"object"`
 	OK     bool   `json:"ok"`
+	// Minor: the part fails, and the service does its work all the same.
+	Minor  bool   `json:"minor,omitempty"`
 	Error  string `json:"error,omitempty"`
 	Remedy string `json:"remedy,omitempty"`
 }
@@ -30,6 +32,8 @@ func checkCommand(in invocation) *cobra.Command {
 		Short: "Read the configuration and try each outside part",
 		Long: `Read the configuration and try each outside part once: share, database, API server, Prometheus, admin_be, NAS and
 what else is configured. Nothing is changed. A part that fails is told with what to do.
+
+A part that is LIMITED costs something without which the service does its work all the same.
 
 Exit code 1 if a part failed, 2 if the configuration is wrong.`,
 		Example: "  config-server check\n  config-server check -o json",
@@ -67,8 +71,8 @@ func check(ctx context.Context, in invocation) (checkReport, error) {
 	for _, r := range results {
 		part := checkPart{Part: r.Part, Object: r.Object, OK: r.Err == nil}
 		if r.Err != nil {
-			report.OK = false
-			part.Error, part.Remedy = r.Err.Error(), r.Remedy
+			report.OK = report.OK && r.Minor
+			part.Error, part.Remedy, part.Minor = r.Err.Error(), r.Remedy, r.Minor
 		}
 		report.Parts = append(report.Parts, part)
 	}
@@ -79,7 +83,10 @@ func printChecked(out io.Writer, report checkReport) error {
 	table := newLines("RESULT", "PART", "OBJECT")
 	for _, part := range report.Parts {
 		result := "ok"
-		if !part.OK {
+		switch {
+		case part.Minor:
+			result = "LIMITED"
+		case !part.OK:
 			result = "FAILED"
 		}
 		table.add(result, part.Part, part.Object)

@@ -22,6 +22,8 @@ type CheckResult struct {
 	Object string // its address or path
 	Err    error  // nil = ok
 	Remedy string // what to do about Err
+	// Minor: what Err tells costs something, but the service does its work without.
+	Minor bool
 }
 
 // checkLimit bounds the look at one part.
@@ -73,6 +75,8 @@ func (a *App) checks() []partCheck {
 			_, err := p.cluster.Nodes(ctx)
 			return err
 		}},
+		{CheckResult{Part: "rights", Object: "namespace " + c.Namespace, Remedy: "Bind the ServiceAccount to the chart's Role and ClusterRole."}, a.checkRights(neededRights(c))},
+		{CheckResult{Part: "further rights", Object: "namespace " + c.Namespace, Remedy: "If that is not wanted, bind the ServiceAccount to the chart's Role and ClusterRole, with rbac.clusterServices and rbac.clusterPods on.", Minor: true}, a.checkRights(furtherRights(c))},
 		{CheckResult{Part: "prometheus", Object: c.PromURL, Remedy: "Is PROM_URL right and Prometheus up? Without it the first candidate node is taken."}, p.load.Check},
 		{CheckResult{Part: "admin_be", Object: c.WASURLTemplate, Remedy: "Is WAS_URL_TEMPLATE right and admin_be up?"}, p.userConfig.Check},
 		{CheckResult{Part: "NAS", Object: fmt.Sprintf("%s@%s:%d %s", c.NAS.User, c.NAS.Host, c.NAS.Port, c.NAS.SharePath), Remedy: "Can NAS_SSH_USER log in with the key at NAS_SSH_KEY_PATH, and does NFS_USER_SHARE_PATH exist there?"}, p.homes.Check},

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -284,4 +285,55 @@ func ignoreExisting(err error) error {
 		return nil
 	}
 	return err
+}
+
+// Revoke takes a verb on a resource from the ServiceAccount: in all namespaces, or in this one. A resource has its
+// API group behind it, if that is not the core's. Grant gives everything back.
+func (c *KubeCluster) Revoke(t testing.TB, verb, resource string, everywhere bool) {
+	t.Helper()
+	name, group, _ := strings.Cut(resource, ".")
+	taken := 0
+	take := func(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+		var kept []rbacv1.PolicyRule
+		for _, rule := range rules {
+			if slices.Contains(rule.Resources, name) && slices.Contains(rule.APIGroups, group) && slices.Contains(rule.Verbs, verb) {
+				taken++
+				rule.Verbs = slices.DeleteFunc(slices.Clone(rule.Verbs), func(v string) bool { return v == verb })
+			}
+			if len(rule.Verbs) > 0 {
+				kept = append(kept, rule)
+			}
+		}
+		return kept
+	}
+	ctx, rbac := t.Context(), c.Admin(t).RbacV1()
+	if everywhere {
+		list, err := rbac.ClusterRoles().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			t.Fatalf("take the right to %s %s: %v", verb, resource, err)
+		}
+		for _, role := range list.Items {
+			if !strings.HasSuffix(role.Name, "-"+c.Namespace) {
+				continue
+			}
+			role.Rules = take(role.Rules)
+			if _, err := rbac.ClusterRoles().Update(ctx, &role, metav1.UpdateOptions{}); err != nil {
+				t.Fatalf("take the right to %s %s: %v", verb, resource, err)
+			}
+		}
+	} else {
+		list, err := rbac.Roles(c.Namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			t.Fatalf("take the right to %s %s: %v", verb, resource, err)
+		}
+		for _, role := range list.Items {
+			role.Rules = take(role.Rules)
+			if _, err := rbac.Roles(c.Namespace).Update(ctx, &role, metav1.UpdateOptions{}); err != nil {
+				t.Fatalf("take the right to %s %s: %v", verb, resource, err)
+			}
+		}
+	}
+	if taken == 0 {
+		t.Fatalf("take the right to %s %s: nobody has it", verb, resource)
+	}
 }
