@@ -171,8 +171,15 @@ func TestGPUOptionsOfTemplates(t *testing.T) {
 	}
 }
 
-func TestGPUOptionsQuotaScopes(t *testing.T) {
-	t.Parallel()
+// scopeCase is a quota and a workspace that it counts or not.
+type scopeCase struct {
+	spec  corev1.ResourceQuotaSpec
+	shape Shape
+	want  bool
+}
+
+// scopeCases are shared with the test on a real API server.
+func scopeCases() map[string]scopeCase {
 	selector := func(operator corev1.ScopeSelectorOperator, values ...string) corev1.ResourceQuotaSpec {
 		return corev1.ResourceQuotaSpec{ScopeSelector: &corev1.ScopeSelector{MatchExpressions: []corev1.ScopedResourceSelectorRequirement{{
 			ScopeName: corev1.ResourceQuotaScopePriorityClass, Operator: operator, Values: values,
@@ -187,11 +194,7 @@ func TestGPUOptionsQuotaScopes(t *testing.T) {
 		}}}}
 	}
 	plain, high, short := Shape{}, Shape{PriorityClass: "high"}, Shape{Deadline: true}
-	for name, tc := range map[string]struct {
-		spec  corev1.ResourceQuotaSpec
-		shape Shape
-		want  bool
-	}{
+	return map[string]scopeCase{
 		"no scopes":                                    {corev1.ResourceQuotaSpec{}, plain, true},
 		"NotBestEffort":                                {scopes("NotBestEffort"), plain, true},
 		"BestEffort":                                   {scopes("BestEffort"), plain, false},
@@ -222,7 +225,12 @@ func TestGPUOptionsQuotaScopes(t *testing.T) {
 		"scopes match and the selector does not":       {both(scopes("NotBestEffort"), selector("In", "low")), high, false},
 		"the selector matches and the scopes do not":   {both(scopes("BestEffort"), selector("In", "high")), high, false},
 		"scopes and selector match":                    {both(scopes("NotBestEffort"), selector("In", "high")), high, true},
-	} {
+	}
+}
+
+func TestGPUOptionsQuotaScopes(t *testing.T) {
+	t.Parallel()
+	for name, tc := range scopeCases() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if got := applies(&corev1.ResourceQuota{Spec: tc.spec}, tc.shape); got != tc.want {
