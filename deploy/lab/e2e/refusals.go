@@ -22,9 +22,9 @@ const afterVerdict = 5 * time.Second
 func refusalChecks() []check {
 	return []check{
 		{"an image that is missing ends the call with kubelet's words, and nothing is left", imageMissing},
-		{"a command that exits ends the call with its status, and nothing is left", commandExits},
+		{"a command that exits ends the call with its status and its last words, and nothing is left", commandExits},
 		{"a full node ends the call with kubelet's words, and nothing is left", nodeFull},
-		{"a GPU that the node does not have ends the call in time, and nothing is left", gpuMissing},
+		{"a GPU that the node does not have is told while it is waited for, ends the call in time, and nothing is left", gpuMissing},
 	}
 }
 
@@ -58,7 +58,42 @@ func (w *walk) failing(ctx context.Context, fields map[string]any, words ...stri
 			return fmt.Errorf("the call took %v, and kubelet's verdict was not seen", a.took)
 		}
 	}
-	return w.nothingOf(ctx, bob)
+	if err := w.nothingOf(ctx, bob); err != nil {
+		return err
+	}
+	return w.stillTold(ctx, bob, a)
+}
+
+// stillTold compares what is told of a user's failed workspace afterwards with what the call answered.
+func (w *walk) stillTold(ctx context.Context, user string, answered answer) error {
+	status, err := w.want(ctx, http.StatusOK, http.MethodGet, "/pods/"+user+"/status", nil)
+	if err != nil {
+		return err
+	}
+	if status.text("stage") != "failed" || status.text("code") != answered.text("error") || status.text("detail") != answered.text("detail") {
+		return fmt.Errorf("the status tells otherwise: %s", status.raw)
+	}
+	return nil
+}
+
+// watch asks for a user's status again and again, until the function that it returns is called. That
+// one reports whether a message of the stage waiting_ready had the word in it.
+func (w *walk) watch(ctx context.Context, user, word string) (stop func() bool) {
+	ctx, cancel := context.WithCancel(ctx)
+	found := make(chan bool, 1)
+	go func() {
+		found <- until(ctx, checkLimit, func(ctx context.Context) error {
+			status, err := w.want(ctx, http.StatusOK, http.MethodGet, "/pods/"+user+"/status", nil)
+			if err == nil && (status.text("stage") != "waiting_ready" || !strings.Contains(status.text("message"), word)) {
+				err = fmt.Errorf("the status is %s", status.raw)
+			}
+			return err
+		}) == nil
+	}()
+	return func() bool {
+		cancel()
+		return <-found
+	}
 }
 
 // refused asks for a workspace and wants a 500. Whatever is made all the same is removed, so that
@@ -119,7 +154,7 @@ func commandExits(ctx context.Context, w *walk) error {
 	const attempts = 4
 	var err error
 	for range attempts {
-		err = w.failing(ctx, map[string]any{"image": site.ExitingImage}, "ended with status 3")
+		err = w.failing(ctx, map[string]any{"image": site.ExitingImage}, "ended with status 3", "log of container shell:\nno workspace here")
 		if !errors.Is(err, errAnswered) {
 			return err
 		}
@@ -177,12 +212,21 @@ func gpuMissing(ctx context.Context, w *walk) error {
 	if err := w.configure(ctx, bob, onNode("farm1", 5)); err != nil {
 		return err
 	}
+	const device = "nvidia"
+	stop := w.watch(ctx, bob, device)
 	a, err := w.refused(ctx, bob)
+	told := stop()
 	if err = errors.Join(err, w.configure(ctx, bob, nil)); err != nil {
 		return err
 	}
-	if !strings.Contains(a.text("detail"), "nvidia") {
+	if !strings.Contains(a.text("detail"), device) {
 		return fmt.Errorf("the detail does not name the device: %s", a.raw)
 	}
-	return w.nothingOf(ctx, bob)
+	if !told {
+		return errors.New("while the pod was waited for its status did not name the device")
+	}
+	if err := w.nothingOf(ctx, bob); err != nil {
+		return err
+	}
+	return w.stillTold(ctx, bob, a)
 }
