@@ -8,22 +8,6 @@ import (
 
 var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 
-// withoutFences is the text between the fences, without what is shown as code.
-func withoutFences(text string) string {
-	var b strings.Builder
-	inside := false
-	for line := range strings.Lines(text) {
-		if strings.HasPrefix(strings.TrimSpace(line), "```") {
-			inside = !inside
-			continue
-		}
-		if !inside {
-			b.WriteString(code.ReplaceAllString(line, ""))
-		}
-	}
-	return b.String()
-}
-
 // code is a text in a line that is shown as it is.
 var code = regexp.MustCompile("`[^`]*`")
 
