@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"config-server/internal/farm"
+	"config-server/internal/testkit"
 	"config-server/internal/testkit/world"
 )
 
@@ -20,8 +21,9 @@ var krb5Points = []string{"kadmin ", "farm ", " secrets ", "ACCOUNT_SECRET", "KR
 func TestCrashKerberos(t *testing.T) {
 	t.Parallel()
 	k := newKrb5Parts(t)
-	f := newCrashFarm(t, world.Options{Env: k.env(t, "farm6")})
-	f.world.Cluster.Grant(t, "everything")
+	cluster := testkit.OwnCluster(t)
+	cluster.Grant(t, "everything")
+	f := newCrashFarm(t, world.Options{Cluster: cluster, Env: k.env(t, "farm6")})
 	f.krb5 = func(ctx context.Context, p picture, name string) (facts, strays []string, err error) {
 		return krb5Picture(ctx, t, f, k, p, name)
 	}
