@@ -111,7 +111,7 @@ image: image-build ## build the container images without Docker, with their SBOM
 
 .PHONY: image-test
 image-test: image ## test the builder, and build the images once more from nothing: the digests have to be the same
-	@go test -C deploy/image ./...
+	@go test -C deploy/image -timeout 20m ./...
 	@rm -rf bin/image/again && $(IMAGE) -out bin/image/again
 	@cmp bin/image/config-server-plain.json bin/image/again/config-server-plain.json
 	@cmp bin/image/config-server-tools.json bin/image/again/config-server-tools.json

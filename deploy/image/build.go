@@ -61,11 +61,11 @@ type builder struct {
 
 // finished is one image, as the list of a variant tells it.
 type finished struct {
-	Image    string // name:tag
-	Platform string
-	Digest   string
-	Size     int64 // in bytes, uncompressed
-	Packed   int64 // in bytes, as its layers are stored and sent
+	Image    string `json:"image"` // name:tag
+	Platform string `json:"platform"`
+	Digest   string `json:"digest"`
+	Size     int64  `json:"bytes"`        // uncompressed
+	Packed   int64  `json:"packed_bytes"` // as its layers are stored and sent
 }
 
 // inputs decide whether what lies in the folder is what a build would make.

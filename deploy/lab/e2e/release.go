@@ -47,7 +47,7 @@ func (w *walk) node() site.Node { return w.site.Nodes[0] }
 
 func (w *walk) releaseShare() string { return w.site.Path("image-share") }
 
-// built is the image that the checkout's sources give, as make image names it.
+// builtImage is the image that the checkout's sources give, as make image names it.
 func (w *walk) builtImage() (archive, name string, err error) {
 	folder := filepath.Join(w.lab.Checkout, "bin", "image")
 	text, err := os.ReadFile(filepath.Join(folder, "config-server-plain.json"))
