@@ -45,6 +45,7 @@ func TestOnACluster(t *testing.T) {
 		run  func(*testing.T, *cluster)
 	}{
 		{"the API server accepts every manifest", acceptsEveryManifest},
+		{"Pod Security is kept at the level that the guide tells", keepsPodSecurity},
 		{"an installation says what is missing", saysWhatIsMissing},
 		{"objects made by hand stay as they are", leavesObjectsMadeByHand},
 		{"claims outlive the release", keepsTheClaims},
@@ -79,6 +80,36 @@ func acceptsEveryManifest(t *testing.T, c *cluster) {
 				m.text = strings.Replace(m.text, "\nmetadata:\n", "\nunheardOf: true\nmetadata:\n", 1)
 				if err := c.dryRun(t, m); err == nil || !strings.Contains(err.Error(), "unheardOf") {
 					t.Errorf("a %s with a field that does not exist: %v", m.Kind, err)
+				}
+			}
+		})
+	}
+}
+
+// The pod of helm test is like the service's, and it is made as a pod, so the API server judges it at once.
+func keepsPodSecurity(t *testing.T, c *cluster) {
+	namespaces := c.client.CoreV1().Namespaces()
+	namespace := must(namespaces.Get(t.Context(), c.namespace, metav1.GetOptions{}))(t)
+	namespace.Labels["pod-security.kubernetes.io/enforce"] = "baseline"
+	must(namespaces.Update(t.Context(), namespace, metav1.UpdateOptions{}))(t)
+	for _, tc := range []struct{ name, values, set, refused string }{
+		{name: "root with three capabilities", values: "farm"},
+		{name: "an ordinary user", values: "nonroot"},
+		{name: "everything but the node's own paths", values: "everything", set: "docker.socket="},
+		{name: "the socket of the node's engine", values: "farm", set: "docker.socket=/var/run/docker.sock", refused: "hostPath"},
+		{name: "a share that the node has mounted", values: "farm", set: "nfs.kubeShareHostPath=/mnt/kube", refused: "hostPath"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			for _, m := range manifests(t, render(t, tc.values, "--set", "config.namespace="+c.namespace, "--set", tc.set)) {
+				if m.Kind != "Pod" {
+					continue
+				}
+				err := c.dryRun(t, m)
+				if tc.refused == "" && err != nil {
+					t.Errorf("refused: %v", err)
+				}
+				if tc.refused != "" && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), tc.refused)) {
+					t.Errorf("it ended with %v, want a refusal for %s", err, tc.refused)
 				}
 			}
 		})
