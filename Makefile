@@ -66,7 +66,7 @@ gpuoptions: deps parts ## the GPU options alone: discovery, choice, placement by
 
 .PHONY: templates
 templates: deps parts ## the layers of the pod alone, and how long a pod is waited for (root)
-	@$(UP) $(COUNT) -- $(GOTEST) -json -count=1 -run '^Test(Templates|Budgets)' ./internal/...
+	@$(UP) $(COUNT) -- $(GOTEST) -json -count=1 -run '^Test(Templates|Budgets)' ./internal/templates ./internal/cluster ./internal/workspaces ./internal/app
 
 .PHONY: ui-test
 ui-test: deps parts ## look at the pages in a real Chromium; screenshots in bin/ui (root)
