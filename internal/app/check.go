@@ -86,6 +86,10 @@ func (a *App) checks() []partCheck {
 		list = append(list, partCheck{CheckResult{Part: "redis", Object: net.JoinHostPort(c.Redis.Host, strconv.Itoa(c.Redis.Port)),
 			Remedy: "Is REDIS_HOST right and Redis up? Nothing but image metadata depends on it."}, p.cache.Check})
 	}
+	if template := c.Pods.Template; template != "" {
+		list = append(list, partCheck{CheckResult{Part: "template", Object: fmt.Sprintf("PodTemplate %s of namespace %s", template, c.Namespace),
+			Remedy: "Make the PodTemplate that POD_TEMPLATE names, or unset it; workspaces are made without.", Minor: true}, a.checkTemplate})
+	}
 	return append(list, a.krb5Checks()...)
 }
 
@@ -99,6 +103,15 @@ func (a *App) checkState(ctx context.Context) error {
 		lock.Unlock()
 	}
 	return nil
+}
+
+// checkTemplate looks whether the template of every session is there.
+func (a *App) checkTemplate(ctx context.Context) error {
+	_, found, err := a.parts.cluster.PodTemplate(ctx, a.config.Pods.Template)
+	if err == nil && !found {
+		err = errors.New("there is no such PodTemplate")
+	}
+	return err
 }
 
 // checkImages looks at the store, and at the docker client only if there is an image to load.

@@ -161,6 +161,9 @@ spec:
 	service := f.Service(t, nil)
 	f.user(t, service.URL, "plain", "")
 	f.user(t, service.URL, "kim", "team")
+	if _, out, errs := byHand(t, f.World, nil, "check"); strings.Contains(out+errs, "no such PodTemplate") {
+		t.Errorf("check does not find the template: %s%s", out, errs)
+	}
 
 	pod := f.create(t, service.URL, "kim")
 	env := variables(pod.Spec.Containers[0])
@@ -208,6 +211,9 @@ func TestTemplatesThatAreNotThere(t *testing.T) {
 		t.Error("nobody is told that POD_TEMPLATE names nothing")
 	}
 
+	if _, out, errs := byHand(t, f.World, nil, "check"); !strings.Contains(out+errs, "PodTemplate session of namespace "+f.Cluster.Namespace) || !strings.Contains(out+errs, "there is no such PodTemplate") {
+		t.Errorf("check does not tell that POD_TEMPLATE names nothing: %s%s", out, errs)
+	}
 	for name, test := range map[string]struct{ user, template, detail string }{
 		"missing":   {"kim", "team", "PodTemplate 'team', pod_template of the user config, does not exist in namespace " + f.Cluster.Namespace},
 		"no name":   {"lee", "../secrets/x", "PodTemplate '../secrets/x', pod_template of the user config, is no name of an object"},
