@@ -314,3 +314,38 @@ func TestTheChartsTestsRunWhatIsPlannedForThem(t *testing.T) {
 		}
 	}
 }
+
+var target = regexp.MustCompile(`\bmake ([a-z][a-z-]*)`)
+
+// Every target that a document names is one of the Makefile.
+func TestTargetsOfMakeAreThere(t *testing.T) {
+	t.Parallel()
+	makefile := read(t, "Makefile")
+	for _, document := range []string{"README.md", "README.ko.md", "docs/operations.md", "docs/operations.ko.md", "docs/api.md", "docs/lab.md"} {
+		for _, m := range target.FindAllStringSubmatch(codeOf(read(t, document)), -1) {
+			if !strings.Contains(makefile, "\n"+m[1]+":") {
+				t.Errorf("%s names make %s, which is no target", document, m[1])
+			}
+		}
+	}
+	for _, name := range []string{"demo", "test", "test-unit", "chart-test", "ui-test", "image", "bench", "scale", "lab", "e2e"} {
+		if !strings.Contains(read(t, "README.md"), "make "+name) {
+			t.Errorf("README.md does not name make %s", name)
+		}
+	}
+}
+
+// codeOf is what a text shows as code, in lines and in fences.
+func codeOf(text string) string {
+	parts := span.FindAllString(text, -1)
+	inside := false
+	for line := range strings.Lines(text) {
+		switch {
+		case strings.HasPrefix(strings.TrimSpace(line), "```"):
+			inside = !inside
+		case inside:
+			parts = append(parts, line)
+		}
+	}
+	return strings.Join(parts, "\n")
+}

@@ -46,6 +46,13 @@ func (s *Surroundings) Guide(out io.Writer, url string) {
 		plain("GET", "/nodes"),
 		plain("GET", "/findings"),
 	)
+	section("The same for people",
+		"bin/config-server pods list --server "+url,
+		"bin/config-server pods status kim --watch --server "+url,
+		"bin/config-server nodes list --server "+url,
+		"bin/config-server operations list --server "+url,
+		url+"/ui/ in a browser",
+	)
 	section("The end",
 		plain("DELETE", "/accounts/groups/ailab"), // first: an empty group goes with its last member
 		plain("DELETE", "/accounts/users/kim"),
