@@ -19,7 +19,7 @@ func nodesCommand(in invocation) *cobra.Command {
 		print: printNodes,
 	}.on(&cobra.Command{
 		Use:   "list",
-		Short: "List all nodes with their load, and count the NodePorts",
+		Short: "List all nodes with their load, and count NodePorts and GPUs",
 		Long: `List all nodes by name. SCORE is the load by which nodes are chosen; lower is better. With -o json the answer of
 GET /nodes.` + remoteLong,
 		Example: "  config-server nodes list\n  config-server nodes list -o json | jq .nodeports.reachable.free",
@@ -46,7 +46,20 @@ func printNodes(out io.Writer, answer client.Nodes) error {
 			return err
 		}
 	}
-	for _, warning := range answer.Warnings {
+	for _, kind := range answer.GPUs {
+		name := kind.Resource
+		if kind.Model != "" {
+			name += " " + kind.Model
+		}
+		if _, err := fmt.Fprintf(out, "GPUs %s: %d used, %d free\n", printable(name), kind.Used, kind.Free); err != nil {
+			return err
+		}
+	}
+	return printWarnings(out, answer.Warnings)
+}
+
+func printWarnings(out io.Writer, warnings []string) error {
+	for _, warning := range warnings {
 		if _, err := fmt.Fprintf(out, "warning: %s\n", printable(warning)); err != nil {
 			return err
 		}

@@ -76,8 +76,12 @@ func (l lines) add(cells ...any) {
 }
 
 // right puts a column whose cells are no plain numbers at its right end.
-func (l lines) right(column string) {
-	l.writer.SetColumnConfigs([]table.ColumnConfig{{Name: column, Align: text.AlignRight, AlignHeader: text.AlignRight}})
+func (l lines) right(columns ...string) {
+	var configs []table.ColumnConfig
+	for _, column := range columns {
+		configs = append(configs, table.ColumnConfig{Name: column, Align: text.AlignRight, AlignHeader: text.AlignRight})
+	}
+	l.writer.SetColumnConfigs(configs)
 }
 
 // print writes the table.

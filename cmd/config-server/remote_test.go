@@ -47,7 +47,11 @@ var answered = map[string]string{
 		{"username":"lee","pod_name":"ailab-lee-00000001","node":"","stage":"waiting_ready","phase":"Pending","ready":false,"created_at":"2026-11-30T10:14:30Z","ports":[],"gpus":0},
 		{"username":"park","pod_name":"ailab-park-00000002","node":"farm5","stage":"started","phase":"Terminating","ready":false,"created_at":"2026-11-27T10:15:00Z","ports":[],"gpus":0}]}`,
 	"/nodes": `{"nodes":[{"name":"farm6","ready":true,"schedulable":true,"score":11.3765625,"workspaces":3},{"name":"farm8","ready":false,"schedulable":false,"score":null,"workspaces":0}],
-		"nodeports":{"all":{"used":6,"free":2762},"reachable":{"used":6,"free":92}},"warnings":["the load of farm8 is not known"]}`,
+		"nodeports":{"all":{"used":6,"free":2762},"reachable":{"used":6,"free":92}},
+		"gpus":[{"resource":"amd.com/gpu","model":"","used":0,"free":2},{"resource":"nvidia.com/gpu","model":"NVIDIA-L40S","used":5,"free":3}],"warnings":["the load of farm8 is not known"]}`,
+	"/gpu-options": `{"options":[{"id":"gpu-radeon","driver":"amdgpu","resource":"","model":"","source":"template","free":null,"total":null},
+		{"id":"nvidia.com/gpu/NVIDIA-L40S","driver":"nvidia","resource":"nvidia.com/gpu","model":"NVIDIA-L40S","source":"nodes","free":3,"total":8}],
+		"warnings":["free counts less"]}`,
 	"/operations?limit=100":            `{"operations":[` + failedCreate + `]}`,
 	"/operations?limit=5&username=lee": `{"operations":[]}`,
 	"/pods/kim/status":                 failedStatus,
@@ -75,7 +79,15 @@ farm6  true   true         11.38           3
 farm8  false  false            -           0
 
 NodePorts: 6 used, 2762 free; of those that callers outside the farm reach 6 used, 92 free
+GPUs amd.com/gpu: 0 used, 2 free
+GPUs nvidia.com/gpu NVIDIA-L40S: 5 used, 3 free
 warning: the load of farm8 is not known
+`
+
+const gpuOptionsTable = `ID                          DRIVER  RESOURCE        MODEL        SOURCE    FREE  TOTAL
+gpu-radeon                  amdgpu  -               -            template     -      -
+nvidia.com/gpu/NVIDIA-L40S  nvidia  nvidia.com/gpu  NVIDIA-L40S  nodes        3      8
+warning: free counts less
 `
 
 const operationsTable = `STARTED               OPERATION  USER  POD                 NODE   STAGE   CODE               MESSAGE
@@ -122,6 +134,7 @@ var looks = []struct {
 	{[]string{"operations", "list", "--user", "lee", "--limit", "5"}, "/operations?limit=5&username=lee",
 		"STARTED  OPERATION  USER  POD  NODE  STAGE  CODE  MESSAGE\n"},
 	{[]string{"nodes", "list"}, "/nodes", nodesTable},
+	{[]string{"gpu-options", "list"}, "/gpu-options", gpuOptionsTable},
 }
 
 func TestTablesAreAlignedAlsoWithKoreanText(t *testing.T) {

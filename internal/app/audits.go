@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"config-server/internal/audit"
+	"config-server/internal/farm"
 	"config-server/internal/nodeports"
 	"config-server/internal/obs"
 	"config-server/internal/overview"
@@ -101,6 +102,9 @@ func (a *App) overview(p *parts, ports *nodeports.Allocator) *overview.Overview 
 		Cluster: p.cluster, Ports: ports, Progress: p.progress, Load: p.load, Audits: p.findings,
 		NodePorts: func(ctx context.Context) (overview.NodePorts, error) {
 			return countPorts(ctx, a.config, ports, p.cluster)
+		},
+		GPUs: func(ctx context.Context) ([]farm.GPUCount, error) {
+			return p.gpus.Census(ctx, a.config.GPU.ScanInterval.Duration())
 		},
 	})
 }

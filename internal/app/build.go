@@ -110,6 +110,7 @@ func (a *App) build(opts Options) (*parts, error) {
 	p.metrics.Audit(auditKinds(), p.countFindings)
 	records := operations.New(p.database, a.instance)
 	p.gpus = a.openGPUs(p.cluster)
+	p.tellGPUs()
 	p.workspaces = workspaces.New(workspaces.Options{
 		Cluster: p.cluster, UserConfigs: p.userConfig, Load: p.load, Ports: ports,
 		Accounts: p.ledger, Images: savedImages{store, p.cluster}, Kerberos: keytabs, GPUs: p.gpus, Locks: p.locks,

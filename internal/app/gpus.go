@@ -2,17 +2,37 @@ package app
 
 import (
 	"context"
+	"time"
 
 	"config-server/internal/cluster"
 	"config-server/internal/config"
 	"config-server/internal/farm"
 	"config-server/internal/gpuoptions"
+	"config-server/internal/obs"
 )
 
 func (a *App) openGPUs(c *cluster.Cluster) *gpuoptions.Scanner {
 	return gpuoptions.New(gpuoptions.Options{
 		Reader: c, Mode: gpuoptions.Mode(a.config.GPU.Discovery), Label: a.config.GPU.TemplateLabel,
 		Interval: a.config.GPU.ScanInterval.Duration(), Shape: sessionShape(c, a.config.Pods.Template), Log: a.log,
+	})
+}
+
+// censusAge is how old the count of GPUs may be that metrics and pages show.
+const censusAge = time.Minute
+
+// tellGPUs has every scrape tell the GPUs of the nodes.
+func (p *parts) tellGPUs() {
+	p.metrics.GPUs(func(ctx context.Context) ([]obs.GPUs, error) {
+		census, err := p.gpus.Census(ctx, censusAge)
+		if err != nil {
+			return nil, err
+		}
+		var kinds []obs.GPUs
+		for _, kind := range census {
+			kinds = append(kinds, obs.GPUs{Resource: kind.Resource, Model: kind.Model, Free: kind.Free, Total: kind.Total})
+		}
+		return kinds, nil
 	})
 }
 

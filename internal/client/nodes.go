@@ -23,11 +23,20 @@ type NodePorts struct {
 	Reachable PortFill `json:"reachable"`
 }
 
+// GPUs counts those that nodes offer as resources, by resource and model, which is empty where nodes name none.
+type GPUs struct {
+	Resource string `json:"resource"`
+	Model    string `json:"model"`
+	Used     int64  `json:"used"`
+	Free     int64  `json:"free"`
+}
+
 // Nodes is the answer of GET /nodes, by name. NodePorts is nil if they are not known; a warning
 // then says why.
 type Nodes struct {
 	Nodes     []Node     `json:"nodes"`
 	NodePorts *NodePorts `json:"nodeports"`
+	GPUs      []GPUs     `json:"gpus"`
 	Warnings  []string   `json:"warnings,omitempty"`
 }
 

@@ -86,7 +86,7 @@ type Scanner struct {
 	// three.
 	turn    chan struct{}
 	scanned *facts    // the last that succeeded; nil = none yet
-	rescan  time.Time // when the next is due
+	tried   time.Time // when the last began, if it succeeded or not
 	counted counts
 
 	mu        sync.Mutex
@@ -178,13 +178,13 @@ func (s *Scanner) instead(names []string) string {
 	return "the options are " + strings.Join(names, ", ")
 }
 
-// Census counts the GPUs of the nodes by resource and model, sorted, each device once. What it tells
-// may be as old as a scan may be. It is empty where nodes or pods may not be listed.
-func (s *Scanner) Census(ctx context.Context) ([]farm.GPUCount, error) {
+// Census counts the GPUs of the nodes by resource and model, sorted, each device once. What it tells may
+// be maxAge old, or as old as a scan may be. It is empty where nodes or pods may not be listed.
+func (s *Scanner) Census(ctx context.Context, maxAge time.Duration) ([]farm.GPUCount, error) {
 	if s.opts.Mode == Off {
 		return nil, nil
 	}
-	found, used, err := s.scan(ctx, s.opts.Interval)
+	found, used, err := s.scan(ctx, max(maxAge, s.opts.Interval), max(maxAge, s.opts.Interval))
 	if err != nil || used.err != nil {
 		return nil, err
 	}
@@ -216,7 +216,7 @@ func (s *Scanner) look(ctx context.Context, maxAge time.Duration) (view, error) 
 	if len(templates) == 0 && s.opts.Mode == Templates {
 		return view{warnings: warnings}, nil
 	}
-	found, used, err := s.scan(ctx, maxAge)
+	found, used, err := s.scan(ctx, s.opts.Interval, maxAge)
 	if err != nil {
 		if len(templates) == 0 {
 			return view{}, err
@@ -359,11 +359,11 @@ func sortedChoices(choices []farm.GPUChoice) []farm.GPUChoice {
 	return choices
 }
 
-// scan returns the facts of the last scan while they serve, and counts that are at most maxAge old.
+// scan returns the facts of a scan that is at most scanAge old, and counts that are at most countAge old.
 // Of callers at the same time one reads and the others take what it found. If the cluster cannot be
 // read, for another reason than a missing right, the last facts serve on; the error says that there
 // are none.
-func (s *Scanner) scan(ctx context.Context, maxAge time.Duration) (*facts, counts, error) {
+func (s *Scanner) scan(ctx context.Context, scanAge, countAge time.Duration) (*facts, counts, error) {
 	asked := s.opts.Now()
 	select {
 	case s.turn <- struct{}{}:
@@ -374,20 +374,20 @@ func (s *Scanner) scan(ctx context.Context, maxAge time.Duration) (*facts, count
 	limited, cancel := context.WithTimeout(ctx, ScanLimit)
 	defer cancel()
 	now := s.opts.Now()
-	if !now.Before(s.rescan) {
+	if s.scanned == nil || now.Sub(s.tried) >= scanAge {
 		found, err := s.read(limited)
 		switch {
 		case err == nil:
-			s.scanned, s.rescan = found, now.Add(s.opts.Interval)
+			s.scanned, s.tried = found, now
 		case s.scanned == nil || ctx.Err() != nil:
 			return nil, counts{}, err
 		default:
-			s.rescan = now.Add(s.opts.Interval)
+			s.tried = now // the next caller need not run into the same at once
 			s.opts.Log.WarnContext(ctx, "the cluster cannot be scanned for GPUs, the last scan serves on", "error", err)
 		}
 	}
 	// A count that began after this call is as good as one of its own.
-	if at := s.counted.at; at.IsZero() || at.Before(asked) && now.Sub(at) >= maxAge {
+	if at := s.counted.at; at.IsZero() || at.Before(asked) && now.Sub(at) >= countAge {
 		s.counted = s.countPods(limited, s.scanned)
 		s.counted.at = now
 	}

@@ -352,7 +352,7 @@ func TestGPUOptionsModeOffAsksNothing(t *testing.T) {
 	if _, err := s.Choose(t.Context(), "nvidia.com/gpu"); !errors.Is(err, farm.ErrNotFound) || !strings.Contains(err.Error(), "GPU_DISCOVERY") {
 		t.Errorf("error %v, want one that names the switch", err)
 	}
-	if census, err := s.Census(t.Context()); len(census) != 0 || err != nil {
+	if census, err := s.Census(t.Context(), 0); len(census) != 0 || err != nil {
 		t.Errorf("census %v, error %v", census, err)
 	}
 	if asked := cluster.take(); len(asked) != 0 {
@@ -629,13 +629,38 @@ func TestGPUOptionsCensus(t *testing.T) {
 		{Resource: "nvidia.com/gpu", GPURoom: farm.GPURoom{Free: 3, Total: 4}},
 		{Resource: "nvidia.com/gpu", Model: "L40S", GPURoom: farm.GPURoom{Free: 5, Total: 10}},
 	}
-	got, err := New(Options{Reader: cluster}).Census(t.Context())
+	got, err := New(Options{Reader: cluster}).Census(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
+}
+
+func TestGPUOptionsCensusMayBeOld(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cluster := ofGPUs()
+		s := New(Options{Reader: cluster})
+		for _, tc := range []struct {
+			after time.Duration
+			asks  bool
+		}{{0, true}, {DefaultInterval, false}, {time.Minute - DefaultInterval - 1, false}, {1, true}} {
+			time.Sleep(tc.after)
+			if _, err := s.Census(t.Context(), time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			if asked := cluster.take(); (len(asked) > 0) != tc.asks || asked[kindTemplates] > 0 {
+				t.Errorf("%s later it asked for %v", tc.after, asked)
+			}
+		}
+		cluster.fail(kindAllPods, silent())
+		time.Sleep(time.Minute)
+		if census, err := s.Census(t.Context(), time.Minute); len(census) > 0 || err != nil {
+			t.Errorf("without pods: census %v, error %v", census, err)
+		}
+	})
 }
 
 func TestGPUOptionsMissingRightsAreLoggedOnce(t *testing.T) {

@@ -55,6 +55,13 @@ type node struct {
 	Workspaces  int           `json:"workspaces"`
 }
 
+type gpuCount struct {
+	Resource string `json:"resource"`
+	Model    string `json:"model"`
+	Used     int64  `json:"used"`
+	Free     int64  `json:"free"`
+}
+
 type fill struct {
 	Used int `json:"used"`
 	Free int `json:"free"`
@@ -70,7 +77,11 @@ func (a *api) listNodes(w http.ResponseWriter, r *http.Request) error {
 	for i, one := range all.Nodes {
 		told[i] = node{one.Name, one.Ready, one.Schedulable, number(one.Score), one.Workspaces}
 	}
-	return answerView(w, r, addWarnings(object{"nodes": told, "nodeports": nodePortsJSON(all.NodePorts)}, all.Warnings))
+	gpus := make([]gpuCount, len(all.GPUs))
+	for i, kind := range all.GPUs {
+		gpus[i] = gpuCount{kind.Resource, kind.Model, kind.Total - kind.Free, kind.Free}
+	}
+	return answerView(w, r, addWarnings(object{"nodes": told, "nodeports": nodePortsJSON(all.NodePorts), "gpus": gpus}, all.Warnings))
 }
 
 func nodePortsJSON(ports *overview.NodePorts) any {

@@ -50,14 +50,16 @@ func TestOverview(t *testing.T) {
 				return overview.Nodes{
 					Nodes:     []overview.Node{{Name: "farm6", Ready: true, Schedulable: true, Score: &score, Workspaces: 3}, {Name: "farm8"}},
 					NodePorts: &overview.NodePorts{All: overview.Fill{Used: 6, Free: 2762}, Reachable: overview.Fill{Used: 6, Free: 92}},
+					GPUs:      []farm.GPUCount{{Resource: "nvidia.com/gpu", Model: "NVIDIA-L40S", GPURoom: farm.GPURoom{Free: 3, Total: 8}}},
 				}, nil
 			}
 		}, `{"nodes":[{"name":"farm6","ready":true,"schedulable":true,"score":11.3765625,"workspaces":3},
 			{"name":"farm8","ready":false,"schedulable":false,"score":null,"workspaces":0}],
-			"nodeports":{"all":{"used":6,"free":2762},"reachable":{"used":6,"free":92}}}`},
+			"nodeports":{"all":{"used":6,"free":2762},"reachable":{"used":6,"free":92}},
+			"gpus":[{"resource":"nvidia.com/gpu","model":"NVIDIA-L40S","used":5,"free":3}]}`},
 		"nodes without what can be spared": {"/nodes", func(f *fakeOverview) {
 			f.nodes = func(context.Context) (overview.Nodes, error) { return overview.Nodes{Warnings: []string{"w"}}, nil }
-		}, `{"nodes":[],"nodeports":null,"warnings":["w"]}`},
+		}, `{"nodes":[],"nodeports":null,"gpus":[],"warnings":["w"]}`},
 		"findings": {"/findings", func(f *fakeOverview) {
 			f.findings = func(context.Context) (audit.Outcome, error) {
 				return audit.Outcome{

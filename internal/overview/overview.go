@@ -52,6 +52,8 @@ type Options struct {
 	Audits   Audits
 	// NodePorts counts the NodePorts, as the metrics do.
 	NodePorts func(ctx context.Context) (NodePorts, error)
+	// GPUs counts the GPUs of the nodes by resource and model, as the metrics do.
+	GPUs func(ctx context.Context) ([]farm.GPUCount, error)
 }
 
 // Fill counts the NodePorts of a band.
@@ -88,6 +90,7 @@ type Node struct {
 type Nodes struct {
 	Nodes     []Node
 	NodePorts *NodePorts // nil = could not be counted; a warning says why
+	GPUs      []farm.GPUCount
 	Warnings  []string
 }
 
@@ -97,6 +100,9 @@ const (
 	// loadLimit stands above the scorer's own limit, HTTP_TIMEOUT_SEC, which usually ends first.
 	loadLimit = 30 * time.Second
 	loadKept  = 5 * time.Second
+	gpusKept  = 5 * time.Second
+	// gpusWait bounds the wait for a count of the GPUs; whoever asks later finds it.
+	gpusWait = 2 * time.Second
 )
 
 // Overview reads what stands. It is safe for concurrent use.
@@ -105,6 +111,7 @@ type Overview struct {
 	pods  shared[[]farm.Pod]
 	nodes shared[[]farm.Node]
 	load  shared[map[farm.NodeName]float64]
+	gpus  shared[[]farm.GPUCount]
 }
 
 // New makes an Overview. It asks nothing yet.
@@ -112,6 +119,7 @@ func New(opts Options) *Overview {
 	o := &Overview{opts: opts}
 	o.pods = shared[[]farm.Pod]{limit: readLimit, read: opts.Cluster.KnownPods}
 	o.nodes = shared[[]farm.Node]{limit: readLimit, read: opts.Cluster.Nodes}
+	o.gpus = shared[[]farm.GPUCount]{keep: gpusKept, limit: loadLimit, read: opts.GPUs}
 	o.load = shared[map[farm.NodeName]float64]{keep: loadKept, limit: loadLimit, read: o.readLoad}
 	return o
 }
@@ -174,7 +182,7 @@ func phase(pod farm.Pod) string {
 	return pod.Phase
 }
 
-// Nodes tells the state of all nodes, by name. Prometheus or the database being down costs their
+// Nodes tells the state of all nodes, by name. What counts load, NodePorts or GPUs being down costs these
 // figures, with a warning; without the cluster there is an error.
 func (o *Overview) Nodes(ctx context.Context) (Nodes, error) {
 	nodes, err := o.nodes.get(ctx)
@@ -190,6 +198,9 @@ func (o *Overview) Nodes(ctx context.Context) (Nodes, error) {
 		workspaces[pod.Node]++
 	}
 	told := Nodes{Nodes: make([]Node, len(nodes))}
+	if told.GPUs, err = o.countGPUs(ctx); err != nil {
+		told.Warnings = append(told.Warnings, fmt.Sprintf("the GPUs are not counted: %v", err))
+	}
 	scores, err := o.load.get(ctx)
 	if err != nil {
 		told.Warnings = append(told.Warnings, fmt.Sprintf("the load is not known: %v", err))
@@ -209,6 +220,13 @@ func (o *Overview) Nodes(ctx context.Context) (Nodes, error) {
 	}
 	told.NodePorts = &fill
 	return told, nil
+}
+
+// countGPUs waits a moment at most: the count is one figure among others, and asks the API server.
+func (o *Overview) countGPUs(ctx context.Context) ([]farm.GPUCount, error) {
+	ctx, cancel := context.WithTimeout(ctx, gpusWait)
+	defer cancel()
+	return o.gpus.get(ctx)
 }
 
 // readLoad asks for all nodes at once.

@@ -32,6 +32,8 @@ type stand struct {
 	scores   func(ctx context.Context, nodes []farm.NodeName) (map[farm.NodeName]float64, error)
 	ports    overview.NodePorts
 	portsErr error
+	counted  []farm.GPUCount
+	countErr error
 	last     audit.Outcome
 	lastErr  error
 }
@@ -44,6 +46,7 @@ func (s *stand) Stages(context.Context) (map[farm.PodName]farm.Stage, error) {
 }
 func (s *stand) Last(context.Context) (audit.Outcome, error)           { return s.last, s.lastErr }
 func (s *stand) nodePorts(context.Context) (overview.NodePorts, error) { return s.ports, s.portsErr }
+func (s *stand) gpus(context.Context) ([]farm.GPUCount, error)         { return s.counted, s.countErr }
 func (s *stand) Scores(ctx context.Context, nodes []farm.NodeName) (map[farm.NodeName]float64, error) {
 	if s.scores == nil {
 		return map[farm.NodeName]float64{}, nil
@@ -52,7 +55,7 @@ func (s *stand) Scores(ctx context.Context, nodes []farm.NodeName) (map[farm.Nod
 }
 
 func (s *stand) overview() *overview.Overview {
-	return overview.New(overview.Options{Cluster: s, Ports: s, Progress: s, Load: s, Audits: s, NodePorts: s.nodePorts})
+	return overview.New(overview.Options{Cluster: s, Ports: s, Progress: s, Load: s, Audits: s, NodePorts: s.nodePorts, GPUs: s.gpus})
 }
 
 var born = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -97,7 +100,7 @@ func TestWorkspacesAreJoinedAndOrdered(t *testing.T) {
 	s := &stand{
 		pods: []farm.Pod{
 			{Name: "ailab-lee-1", User: "lee", Node: "farm6", Phase: "Pending", CreatedAt: born},
-			{Name: "ailab-kim-2", User: "kim", Node: "farm5", Phase: "Running", Ready: true, CreatedAt: born.Add(time.Hour).In(korea), GPUs: 2},
+			{Name: "ailab-kim-2", User: "kim", Node: "farm5", Phase: "Running", Ready: true, CreatedAt: born.Add(time.Hour).In(korea), GPUs: 2, GPUOption: "l40s"},
 			{Name: "ailab-kim-1", User: "kim", Node: "farm5", Phase: "Running", Ready: true, CreatedAt: born},
 		},
 		rows: []farm.Row{
@@ -110,7 +113,7 @@ func TestWorkspacesAreJoinedAndOrdered(t *testing.T) {
 	want := []overview.Workspace{
 		{User: "kim", Pod: "ailab-kim-1", Node: "farm5", Stage: "ready", Phase: "Running", Ready: true, CreatedAt: born},
 		{
-			User: "kim", Pod: "ailab-kim-2", Node: "farm5", Stage: "ready", Phase: "Running", Ready: true, CreatedAt: born.Add(time.Hour), GPUs: 2,
+			User: "kim", Pod: "ailab-kim-2", Node: "farm5", Stage: "ready", Phase: "Running", Ready: true, CreatedAt: born.Add(time.Hour), GPUs: 2, GPUOption: "l40s",
 			Ports: []farm.Port{{Internal: 22, External: 30000, Purpose: "ssh"}, {Internal: 8888, External: 30002, Purpose: "<b>"}},
 		},
 		{User: "lee", Pod: "ailab-lee-1", Node: "farm6", Stage: "waiting_ready", Phase: "Pending", CreatedAt: born},
@@ -168,6 +171,8 @@ func twoNodes() *stand {
 		nodes: []farm.Node{{Name: "farm5", Ready: true}, {Name: "farm6", Cordoned: true}, {Name: "head1", Ready: true, ControlPlane: true}},
 		pods:  []farm.Pod{{Name: "a", Node: "farm5"}, {Name: "b", Node: "farm5"}, {Name: "c", Node: "gone"}},
 		ports: overview.NodePorts{All: overview.Fill{Used: 4, Free: 2764}, Reachable: overview.Fill{Used: 4, Free: 94}},
+
+		counted: []farm.GPUCount{{Resource: "nvidia.com/gpu", GPURoom: farm.GPURoom{Free: 3, Total: 8}}},
 		scores: func(context.Context, []farm.NodeName) (map[farm.NodeName]float64, error) {
 			return map[farm.NodeName]float64{"farm5": 1.5}, nil
 		},
@@ -184,11 +189,23 @@ func TestNodes(t *testing.T) {
 			{Name: "head1", Ready: true},
 		},
 		NodePorts: &overview.NodePorts{All: overview.Fill{Used: 4, Free: 2764}, Reachable: overview.Fill{Used: 4, Free: 94}},
+		GPUs:      []farm.GPUCount{{Resource: "nvidia.com/gpu", GPURoom: farm.GPURoom{Free: 3, Total: 8}}},
 	}
 	t.Run("all is well", func(t *testing.T) {
 		t.Parallel()
 		got, err := twoNodes().overview().Nodes(t.Context())
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%v (-want +got):\n%s", err, diff)
+		}
+	})
+	t.Run("GPUs cannot be counted", func(t *testing.T) {
+		t.Parallel()
+		s := twoNodes()
+		s.counted, s.countErr = nil, errors.New("no answer")
+		poor := want
+		poor.GPUs, poor.Warnings = nil, []string{"the GPUs are not counted: no answer"}
+		got, err := s.overview().Nodes(t.Context())
+		if diff := cmp.Diff(poor, got); diff != "" || err != nil {
 			t.Errorf("%v (-want +got):\n%s", err, diff)
 		}
 	})

@@ -2,7 +2,7 @@
 
 import { choose, clock, current, moment, number, span, stageText, text } from './language.js';
 import { KeyedList, make, setAttribute, setShare, setText } from './dom.js';
-import { findingEntry, nodeRow, operationEntry, operationStage, secondsSince, serverClock, stageOf, workspaceRow } from './views.js';
+import { findingEntry, gpuMeter, nodeRow, operationEntry, operationStage, secondsSince, serverClock, stageOf, workspaceRow } from './views.js';
 
 const pause = 2000; // milliseconds between an answer and the next question
 const patience = 10000; // for one answer
@@ -189,11 +189,14 @@ function render() {
     section.tellTrouble(lost());
   }
   renderPorts();
+  gpus.show(sources.nodes.data?.gpus ?? [], (kind) => JSON.stringify([kind.resource, kind.model]));
   renderAudit();
   renderTiles(workspaces, nodes, operations, findings);
   renderLife();
   return fitting;
 }
+
+const gpus = new KeyedList(byId('gpus'), gpuMeter);
 
 function renderPorts() {
   const ports = sources.nodes.data?.nodeports;

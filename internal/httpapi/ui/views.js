@@ -64,6 +64,7 @@ export function workspaceRow() {
       setText(place, item.node);
       fillOnce(ports, [item.ports, text('portTitle')], () => item.ports.map(portChip));
       setText(gpus, number(item.gpus));
+      setAttribute(gpus, 'title', item.gpu_option ?? '');
       age.update(item.created_at);
       setText(pod, item.pod_name);
       setAttribute(pod, 'title', item.pod_name);
@@ -109,6 +110,25 @@ export function nodeRow() {
       label(state, 'state');
       label(load, 'load');
       label(workspaces, 'workspaces');
+    },
+  };
+}
+
+// gpuMeter tells how many GPUs of one resource and model are free. A resource without a model speaks for itself.
+export function gpuMeter() {
+  const name = make('span', 'name');
+  const bar = make('span', 'bar', make('span'));
+  bar.setAttribute('aria-hidden', 'true');
+  const figure = make('span', 'figure');
+  return {
+    node: make('p', '', name, ' ', bar, ' ', figure),
+    update(kind) {
+      const all = kind.used + kind.free;
+      setText(name, kind.model || kind.resource);
+      setAttribute(name, 'title', kind.resource);
+      setShare(bar, all > 0 ? kind.used / all : 0);
+      bar.classList.toggle('full', kind.free === 0);
+      setText(figure, text('gpusFree', { free: number(kind.free), all: number(all) }));
     },
   };
 }
