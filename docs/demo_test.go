@@ -82,12 +82,10 @@ func watch(t *testing.T, service string) *watched {
 		t.Fatal(err)
 	}
 	w := &watched{asked: map[string]bool{}}
-	proxy := httputil.NewSingleHostReverseProxy(target)
-	direct := proxy.Director
-	proxy.Director = func(request *http.Request) {
-		direct(request)
-		request.Header.Set("Accept-Encoding", "identity") // or what is compared would be zipped
-	}
+	proxy := &httputil.ReverseProxy{Rewrite: func(request *httputil.ProxyRequest) {
+		request.SetURL(target)
+		request.Out.Header.Set("Accept-Encoding", "identity") // or what is compared would be zipped
+	}}
 	proxy.ModifyResponse = func(response *http.Response) error {
 		if err := validator.ValidateAnswer(response.Request, response); err != nil {
 			t.Error(err)
