@@ -315,37 +315,38 @@ func TestTheChartsTestsRunWhatIsPlannedForThem(t *testing.T) {
 	}
 }
 
-var target = regexp.MustCompile(`\bmake ([a-z][a-z-]*)`)
+// target finds the targets of make at the beginning of code.
+var target = regexp.MustCompile("(?m)(?:^|`)(?:[A-Z_]+=\\S+ )?make ([a-z][a-z0-9-]*)")
+
+// targetsOf lists the targets that a document names as code, in its text and in its commands.
+func targetsOf(t *testing.T, document string) []string {
+	t.Helper()
+	text := strings.Join(span.FindAllString(strings.ReplaceAll(withoutBlocks(read(t, document)), "\n", " "), -1), "\n")
+	for _, f := range fences(t, document) {
+		text += "\n" + f.text
+	}
+	var names []string
+	for _, m := range target.FindAllStringSubmatch(text, -1) {
+		names = append(names, m[1])
+	}
+	return names
+}
 
 // Every target that a document names is one of the Makefile.
 func TestTargetsOfMakeAreThere(t *testing.T) {
 	t.Parallel()
 	makefile := read(t, "Makefile")
 	for _, document := range []string{"README.md", "README.ko.md", "docs/operations.md", "docs/operations.ko.md", "docs/api.md", "docs/lab.md"} {
-		for _, m := range target.FindAllStringSubmatch(codeOf(read(t, document)), -1) {
-			if !strings.Contains(makefile, "\n"+m[1]+":") {
-				t.Errorf("%s names make %s, which is no target", document, m[1])
+		for _, name := range targetsOf(t, document) {
+			if !strings.Contains(makefile, "\n"+name+":") {
+				t.Errorf("%s names make %s, which is no target", document, name)
 			}
 		}
 	}
+	inREADME := targetsOf(t, "README.md")
 	for _, name := range []string{"demo", "test", "test-unit", "chart-test", "ui-test", "image", "bench", "scale", "lab", "e2e"} {
-		if !strings.Contains(read(t, "README.md"), "make "+name) {
+		if !slices.Contains(inREADME, name) {
 			t.Errorf("README.md does not name make %s", name)
 		}
 	}
-}
-
-// codeOf is what a text shows as code, in lines and in fences.
-func codeOf(text string) string {
-	parts := span.FindAllString(text, -1)
-	inside := false
-	for line := range strings.Lines(text) {
-		switch {
-		case strings.HasPrefix(strings.TrimSpace(line), "```"):
-			inside = !inside
-		case inside:
-			parts = append(parts, line)
-		}
-	}
-	return strings.Join(parts, "\n")
 }

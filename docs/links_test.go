@@ -11,6 +11,22 @@ var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 // code is a text in a line that is shown as it is.
 var code = regexp.MustCompile("`[^`]*`")
 
+// withoutBlocks is the text between the fences.
+func withoutBlocks(text string) string {
+	var b strings.Builder
+	inside := false
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(strings.TrimSpace(line), "```") {
+			inside = !inside
+			continue
+		}
+		if !inside {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
 // headings lists the headings of a document with their number signs.
 func headings(text string) []string {
 	var list []string
