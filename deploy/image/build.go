@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gofrs/flock"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"golang.org/x/crypto/x509roots/fallback/bundle"
@@ -85,6 +86,26 @@ func (in inputs) covers(other inputs) bool {
 	return in.Builder == other.Builder && in.Dockerfile == other.Dockerfile && in.Version == other.Version && in.Made.Equal(other.Made)
 }
 
+// lock keeps other builds out of the folder, after waiting for the one that is in it.
+func (b *builder) lock(ctx context.Context) (release func(), err error) {
+	if err := os.MkdirAll(b.work(), 0o755); err != nil {
+		return nil, fmt.Errorf("make the folder of the images: %w", err)
+	}
+	file := flock.New(filepath.Join(b.work(), "lock"))
+	free, err := file.TryLock()
+	if err == nil && !free {
+		b.say("waiting for another build in %s", b.out)
+		_, err = file.TryLockContext(ctx, time.Second/4)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock the folder of the images: %w", err)
+	}
+	return func() { _ = file.Close() }, nil
+}
+
+// work is the folder of what images are made from.
+func (b *builder) work() string { return filepath.Join(b.out, "work") }
+
 // build makes a variant's images, unless they are there from the same inputs.
 func (b *builder) build(ctx context.Context, kind string, v variant) error {
 	if len(b.platforms) > 0 {
@@ -93,13 +114,9 @@ func (b *builder) build(ctx context.Context, kind string, v variant) error {
 	if len(v.platforms) == 0 {
 		return fmt.Errorf("it is not made for %s", strings.Join(b.platforms, ", "))
 	}
-	work := filepath.Join(b.out, "work")
-	if err := os.MkdirAll(work, 0o755); err != nil {
-		return fmt.Errorf("make the folder of the images: %w", err)
-	}
 	in := inputs{Version: b.version, Made: b.made, Programs: map[string]string{}}
 	for _, platform := range v.platforms {
-		binary := filepath.Join(work, "config-server-"+fileName(platform))
+		binary := filepath.Join(b.work(), "config-server-"+fileName(platform))
 		if err := (program.Source{Dir: b.checkout, Platform: platform}).Build(ctx, binary, b.version); err != nil {
 			return err
 		}
@@ -121,7 +138,7 @@ func (b *builder) build(ctx context.Context, kind string, v variant) error {
 		return err
 	}
 	list := filepath.Join(b.out, "config-server-"+kind+".json")
-	stampFile := filepath.Join(work, kind+".stamp")
+	stampFile := filepath.Join(b.work(), kind+".stamp")
 	var was inputs
 	if old, err := os.ReadFile(stampFile); err == nil && json.Unmarshal(old, &was) == nil && was.covers(in) {
 		return b.tell(list)
@@ -201,9 +218,8 @@ func (b *builder) tell(list string) error {
 
 // image makes the image of one platform, and its lists in the folder beside it.
 func (b *builder) image(ctx context.Context, kind string, v variant, platform v1.Platform, sum string) (v1.Image, int64, error) {
-	work := filepath.Join(b.out, "work")
-	binary := filepath.Join(work, "config-server-"+fileName(platform))
-	stem := filepath.Join(work, kind+"-"+fileName(platform))
+	binary := filepath.Join(b.work(), "config-server-"+fileName(platform))
+	stem := filepath.Join(b.work(), kind+"-"+fileName(platform))
 	components, goVersion, err := program.Source{Dir: b.checkout, Platform: platform}.Components(ctx, binary)
 	if err != nil {
 		return nil, 0, err

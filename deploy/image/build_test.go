@@ -3,6 +3,7 @@ package main
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"debug/buildinfo"
 	"encoding/json"
 	"errors"
@@ -137,6 +138,27 @@ func TestBuildForAPlatformThatAVariantDoesNotHave(t *testing.T) {
 	}
 }
 
+func TestTwoBuildsInOneFolderWaitForOneAnother(t *testing.T) {
+	t.Parallel()
+	first, second := newBuilder(t), newBuilder(t)
+	second.out = first.out
+	release, err := first.lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	given, cancel := context.WithCancel(t.Context())
+	second.say = func(string, ...any) { cancel() } // as soon as it waits, it is called off
+	if _, err := second.lock(given); !errors.Is(err, context.Canceled) {
+		t.Errorf("a second build beside the first: %v", err)
+	}
+	second.say = func(string, ...any) { release() }
+	again, err := second.lock(t.Context())
+	if err != nil {
+		t.Fatalf("a build after the first: %v", err)
+	}
+	again()
+}
+
 func TestEpoch(t *testing.T) {
 	for text, want := range map[string]int64{"1700000000": 1_700_000_000, "0": 0, "-1": -1, "yesterday": -1} {
 		t.Setenv("SOURCE_DATE_EPOCH", text)
@@ -164,7 +186,11 @@ func newBuilder(t *testing.T) *builder {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &builder{checkout: checkout, out: t.TempDir(), version: "v0-test", made: time.Unix(1_700_000_000, 0).UTC(), say: t.Logf}
+	b := &builder{checkout: checkout, out: t.TempDir(), version: "v0-test", made: time.Unix(1_700_000_000, 0).UTC(), say: t.Logf}
+	if err := os.Mkdir(b.work(), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 func build(t *testing.T, b *builder) {

@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/github/go-spdx/v2 v2.8.0
+	github.com/gofrs/flock v0.13.2
 	github.com/google/go-containerregistry v0.22.1
 	github.com/google/licensecheck v0.3.1
 	github.com/moby/buildkit v0.30.0

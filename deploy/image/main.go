@@ -50,6 +50,11 @@ func run(ctx context.Context, args []string) error {
 	if *platforms != "" {
 		b.platforms = strings.Split(*platforms, ",")
 	}
+	release, err := b.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
 	for _, name := range strings.Split(*chosen, ",") {
 		v, found := variants[name]
 		if !found {
