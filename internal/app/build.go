@@ -90,7 +90,7 @@ func (a *App) build(opts Options) (*parts, error) {
 	p.cache = a.openCache(called(obs.PartRedis))
 	store := images.New(images.Options{
 		StoreDir: c.Images.StoreDir, DockerBin: c.Images.DockerBin, LoadTimeout: c.Images.LoadTimeout.Duration(), SaveTimeout: c.Images.SaveTimeout.Duration(),
-		Cache: p.cache, Called: called(obs.PartEngine), Log: a.log,
+		Cache: p.cache, Called: called(obs.PartEngine),
 	})
 	p.ledger = ledger.New(ledger.Options{
 		Dir: c.Share.Dir, Lock: p.locks, SudoCommands: c.Share.SudoCommands, ReservedNames: c.Share.ReservedNames,

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -40,7 +39,6 @@ type Options struct {
 	LoadTimeout time.Duration // IMAGE_LOAD_TIMEOUT, of one load; 0 = DefaultLoadTimeout
 	SaveTimeout time.Duration // of the save script; 0 = DefaultSaveTimeout
 	Cache       *Cache        // nil = no metadata is kept
-	Log         *slog.Logger  // nil = slog.Default
 	// Called is told of each load by the engine; nil = nobody.
 	Called farm.CallObserver
 }
@@ -71,9 +69,6 @@ func New(opts Options) *Store {
 	if opts.SaveTimeout == 0 {
 		opts.SaveTimeout = DefaultSaveTimeout
 	}
-	if opts.Log == nil {
-		opts.Log = slog.Default()
-	}
 	return &Store{opts: opts, turns: map[farm.UserName]*turn{}}
 }
 
@@ -89,7 +84,6 @@ func (s *Store) Resolve(ctx context.Context, user farm.UserName, base string) (i
 	case err != nil:
 		s.tell(ctx, user, Metadata{Status: StatusLoadFailed, Version: base, Path: s.tar(user), SizeMB: sizeMB(info)})
 		warning = farm.CutText(fmt.Sprintf("saved image of user '%s' is not used, the base image is: %v", user, err), 2*maxText)
-		s.opts.Log.WarnContext(ctx, "saved image is not used", "user", user, "reason", err)
 		return base, warning
 	}
 	s.tell(ctx, user, Metadata{Status: StatusLoaded, Version: image, Path: s.tar(user), SizeMB: sizeMB(info)})

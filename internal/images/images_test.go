@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,7 +30,7 @@ func newStore(t *testing.T, script string, change func(*Options)) (store *Store,
 	dir, out := t.TempDir(), t.TempDir()
 	engine := filepath.Join(t.TempDir(), "docker")
 	writeProgram(t, engine, "#!/bin/sh\nOUT="+out+"\n"+script+"\n")
-	opts := Options{StoreDir: dir, DockerBin: engine, Log: slog.New(slog.DiscardHandler)}
+	opts := Options{StoreDir: dir, DockerBin: engine}
 	if change != nil {
 		change(&opts)
 	}

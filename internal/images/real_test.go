@@ -42,7 +42,7 @@ func TestMetadataInARealRedis(t *testing.T) {
 		{"kim", func(s *images.Store) { s.Resolve(t.Context(), "kim", "base:1") }, images.Metadata{Status: "base_used", Version: "base:1"}},
 		{"lee", func(s *images.Store) { s.Resolve(t.Context(), "lee", "base:1") }, images.Metadata{Status: "loaded", Version: "user-lee:latest", SizeMB: 1.5, Path: path("lee")}},
 		{"lee", func(s *images.Store) {
-			images.New(images.Options{StoreDir: dir, DockerBin: "/bin/false", Cache: cacheOf(t, address, now), Log: slog.New(slog.DiscardHandler)}).Resolve(t.Context(), "lee", "base:1")
+			images.New(images.Options{StoreDir: dir, DockerBin: "/bin/false", Cache: cacheOf(t, address, now)}).Resolve(t.Context(), "lee", "base:1")
 		}, images.Metadata{Status: "load_failed", Version: "base:1", SizeMB: 1.5, Path: path("lee")}},
 		{"park", func(s *images.Store) { _ = s.Save(t.Context(), exit(0), farm.Pod{Name: "p", User: "park"}) }, images.Metadata{Status: "success", Version: "user-park:latest", Path: path("park")}},
 		{"choi", func(s *images.Store) {
@@ -57,7 +57,7 @@ func TestMetadataInARealRedis(t *testing.T) {
 			if err := cache.Check(t.Context()); err != nil {
 				t.Errorf("Check: %v", err)
 			}
-			c.do(images.New(images.Options{StoreDir: dir, DockerBin: "/bin/true", Cache: cache, Log: slog.New(slog.DiscardHandler)}))
+			c.do(images.New(images.Options{StoreDir: dir, DockerBin: "/bin/true", Cache: cache}))
 			if err := cache.Close(t.Context()); err != nil {
 				t.Fatalf("Close: %v", err)
 			}
@@ -123,7 +123,7 @@ func TestLoadIntoARealEngine(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	store := images.New(images.Options{StoreDir: dir, DockerBin: engine.Bin, LoadTimeout: time.Minute, Log: slog.New(slog.DiscardHandler)})
+	store := images.New(images.Options{StoreDir: dir, DockerBin: engine.Bin, LoadTimeout: time.Minute})
 	if err := store.Check(t.Context()); err != nil {
 		t.Errorf("Check: %v", err)
 	}
