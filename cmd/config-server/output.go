@@ -75,7 +75,7 @@ func (l lines) add(cells ...any) {
 	l.writer.AppendRow(row)
 }
 
-// right puts a column whose cells are no plain numbers at its right end.
+// right puts columns whose cells are no plain numbers at their right ends.
 func (l lines) right(columns ...string) {
 	var configs []table.ColumnConfig
 	for _, column := range columns {

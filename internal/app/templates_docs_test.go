@@ -20,7 +20,7 @@ const templatesPage = "../../docs/templates.md"
 
 var (
 	pageFence = regexp.MustCompile("(?ms)^```(yaml|sh)\n(.*?)^```$")
-	fileName  = regexp.MustCompile(`\A# ([a-z]+\.yaml)\n`)
+	fileName  = regexp.MustCompile(`\A# ([a-z0-9]+\.yaml)\n`)
 )
 
 // TestTemplatesExamplesOfThePage does what the page says, with kubectl: files are written, commands are

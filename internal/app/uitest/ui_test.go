@@ -151,6 +151,8 @@ func (s *stand) showsWorkspacesLive(t *testing.T) {
 	world.Call(t, s.service.URL, "POST", "/delete-pod", `{"pod_name":"`+pod+`"}`, 200)
 	p.wait("kim's workspace to go", "!("+row("workspaces", pod)+")")
 	p.waitText("#operations", "delete")
+	s.Cluster.SetNode(t, testkit.Node{Name: "farm7", Labels: map[string]string{"nvidia.com/gpu.product": "NVIDIA-L40S"}, Resources: map[string]string{"nvidia.com/gpu": "2"}})
+	p.waitText("#gpus", "NVIDIA-L40S 2 of 2 GPUs free")
 	if !eval[bool](p, "window.loadedOnce === true") {
 		t.Error("the page was loaded anew")
 	}
