@@ -8,7 +8,7 @@ LDFLAGS     := -s -w -X main.version=$(VERSION)
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Tests with real parts are heavy: two packages at once keep a small machine responsive.
 PACKAGES    ?= ./...
-GOTEST      := go test -race -p 2 -timeout 20m
+GOTEST      := go test -race -p 2 -timeout 40m
 # Each shared part is started once for all packages; the rest, each test starts for itself.
 UP          := go run ./internal/testkit/parts up
 COUNT       := go run ./internal/testkit/testcount

@@ -145,7 +145,7 @@ func TestTheCommandsOfTheOperationsGuide(t *testing.T) {
 	}
 
 	parts := section(t, "Back-up and restore")
-	if len(parts) != 2 {
+	if len(parts) != 3 {
 		t.Fatalf("the guide saves and restores in %d blocks", len(parts))
 	}
 	before, rows := filesBelow(t, f.Share), f.Rows(t)
