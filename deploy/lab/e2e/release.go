@@ -186,7 +186,8 @@ func (w *walk) helm(ctx context.Context, args ...string) error {
 	}
 	folder := w.site.Path("helm")
 	cmd := exec.CommandContext(ctx, program, append(args, "--kubeconfig", w.site.Kubeconfig("admin"), "--namespace", releaseNamespace)...)
-	cmd.Env = []string{"PATH=/usr/bin:/bin", "HELM_CACHE_HOME=" + folder, "HELM_CONFIG_HOME=" + folder, "HELM_DATA_HOME=" + folder}
+	// It keeps what it has learnt of the cluster below HOME.
+	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + folder, "HELM_CACHE_HOME=" + folder, "HELM_CONFIG_HOME=" + folder, "HELM_DATA_HOME=" + folder}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("helm %s: %w: %s", args[0], err, out)
 	}
