@@ -10,6 +10,7 @@ import (
 
 	"config-server/internal/cluster"
 	"config-server/internal/config"
+	"config-server/internal/farm"
 )
 
 // right is what the service asks of the API server, and what is lost without it.
@@ -89,6 +90,11 @@ func (a *App) checkRights(list []right) func(context.Context) error {
 			})
 		}
 		all.Wait()
+		for _, err := range faults {
+			if errors.Is(err, farm.ErrClientSetup) {
+				return err // the same for each
+			}
+		}
 		return errors.Join(faults...)
 	}
 }
