@@ -62,11 +62,11 @@ chart-test: deps parts ## the Helm chart alone: lint, golden files, dry run, upg
 
 .PHONY: gpuoptions
 gpuoptions: deps parts ## the GPU options alone: discovery, choice, placement by a real scheduler, rights (root)
-	@$(UP) $(COUNT) -- $(GOTEST) -json -count=1 -run '^TestGPUOptions' ./internal/... ./deploy/helm/...
+	@$(UP) $(COUNT) -- $(GOTEST) -json -count=1 -run '^TestGPUOptions' ./internal/gpuoptions ./internal/farm ./internal/podspec ./internal/cluster ./internal/workspaces ./internal/httpapi ./internal/app
 
 .PHONY: templates
 templates: deps parts ## the layers of the pod alone, and how long a pod is waited for (root)
-	@$(UP) $(COUNT) -- $(GOTEST) -json -count=1 -run '^Test(Templates|Budgets)' ./internal/templates ./internal/cluster ./internal/workspaces ./internal/app
+	@$(UP) $(COUNT) -- $(GOTEST) -json -count=1 -run '^Test(Templates|Budgets)' ./internal/templates ./internal/cluster ./internal/workspaces ./internal/httpapi ./internal/app
 
 .PHONY: ui-test
 ui-test: deps parts ## look at the pages in a real Chromium; screenshots in bin/ui (root)

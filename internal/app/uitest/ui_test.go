@@ -152,7 +152,8 @@ func (s *stand) showsWorkspacesLive(t *testing.T) {
 	p.wait("kim's workspace to go", "!("+row("workspaces", pod)+")")
 	p.waitText("#operations", "delete")
 	s.Cluster.SetNode(t, testkit.Node{Name: "farm7", Labels: map[string]string{"nvidia.com/gpu.product": "NVIDIA-L40S"}, Resources: map[string]string{"nvidia.com/gpu": "2"}})
-	p.waitText("#gpus", "NVIDIA-L40S 2 of 2 GPUs free")
+	p.waitText("#gpus", "NVIDIA-L40S")
+	p.waitText("#gpus", "2 of 2 GPUs free")
 	if !eval[bool](p, "window.loadedOnce === true") {
 		t.Error("the page was loaded anew")
 	}
