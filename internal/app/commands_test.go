@@ -111,6 +111,7 @@ func TestSubcommandsWithoutTheirParts(t *testing.T) {
 		{[]string{"users", "list", "--server", "http://127.0.0.1:1"}, []string{"does the service run there?"}, nil},
 	} {
 		code, out, errs := byHand(t, w, map[string]string{"STATE_DIR": t.TempDir()}, tc.args...)
+		out = squeezed(out)
 		for _, text := range tc.says {
 			if code != 1 || !strings.Contains(out+errs, text) {
 				t.Errorf("%v: exit %d, no %q in\n%s%s", tc.args, code, text, out, errs)
