@@ -106,7 +106,7 @@ func TestSubcommandsWithoutTheirParts(t *testing.T) {
 		says      []string // on either output
 		saysNever []string
 	}{
-		{[]string{"check"}, []string{"FAILED   share ", folder + "/share cannot be opened; mount the share"}, []string{"damaged"}},
+		{[]string{"check"}, []string{"FAILED share ", folder + "/share cannot be opened; mount the share"}, []string{"damaged"}},
 		{[]string{"reconcile", "--dry-run"}, []string{"config-server reconcile: "}, []string{" failed", "findings"}},
 		{[]string{"users", "list", "--server", "http://127.0.0.1:1"}, []string{"does the service run there?"}, nil},
 	} {
