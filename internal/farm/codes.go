@@ -48,7 +48,7 @@ const (
 
 // The codes of create-pod.
 const (
-	// InvalidCreatePodRequest: the body cannot be read, username is missing, or no pod can bear the name.
+	// InvalidCreatePodRequest: the body cannot be read, username is missing, no pod can bear the name, or there is no such gpu_option.
 	//
 	// Step: VALIDATE_REQUEST
 	//
@@ -112,13 +112,13 @@ const (
 	//
 	// To do: Search the log for the request id. Then repeat the call.
 	NodeSelectionFailed Code = "NODE_SELECTION_FAILED"
-	// PodSpecBuildFailed: account, node, templates, ports or keytab are not to be had; the status tells whose fault it is.
+	// PodSpecBuildFailed: account, node, GPU, templates, ports or keytab are not to be had; the status tells whose fault it is.
 	//
 	// Step: BUILD_POD_SPEC
 	//
-	// Status: 400 (account, node, template, ports), 500 (database, Kerberos, reading a template)
+	// Status: 400 (account, node, GPU option, template, ports), 500 (database, Kerberos, reading a template or GPU options)
 	//
-	// To do: 400: create the account first, correct gpu_nodes of the user, uncordon a node, make the PodTemplate, or free NodePorts; detail says which. 500: look at the database, the KDC, the farm node or the right to read PodTemplates that detail names.
+	// To do: 400: create the account first, correct gpu_nodes of the user, uncordon a node, correct gpu_option, wait for a free GPU, make the PodTemplate, or free NodePorts; detail says which. 500: look at the database, the KDC, the farm node or the right to read PodTemplates that detail names.
 	PodSpecBuildFailed Code = "POD_SPEC_BUILD_FAILED"
 	// PodCreateFailed: the API server refused the pod.
 	//

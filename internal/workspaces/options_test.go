@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 
 	"config-server/internal/farm"
 )
@@ -189,6 +190,54 @@ func TestGPUOptionsOfAMigration(t *testing.T) {
 			found, err := l.chooseRoom(t.Context(), tc.better)
 			if err != nil || found != (tc.want != "") || l.node != tc.want {
 				t.Errorf("found %t, node %q, error %v, want %q", found, l.node, err, tc.want)
+			}
+		})
+	}
+}
+
+// stored is a cluster that only has PodTemplates, by name.
+type stored struct {
+	Cluster
+	templates map[string]corev1.PodTemplate
+	err       error
+}
+
+func (s stored) PodTemplate(_ context.Context, name string) (corev1.PodTemplate, bool, error) {
+	template, found := s.templates[name]
+	return template, found, s.err
+}
+
+func TestGPUOptionsTemplateAtLaunch(t *testing.T) {
+	t.Parallel()
+	there := map[string]corev1.PodTemplate{"claim": {}, "user": {}}
+	for name, tc := range map[string]struct {
+		cluster stored
+		option  farm.GPUOption
+		layers  []string
+		kind    farm.Kind
+	}{
+		"a detected option has none":     {stored{templates: there}, farm.GPUOption{ID: "nvidia.com/gpu"}, []string{"user"}, ""},
+		"it lies over the user's":        {stored{templates: there}, farm.GPUOption{ID: "claim", Template: "claim"}, []string{"user", "claim"}, ""},
+		"it has gone since it was found": {stored{templates: there}, farm.GPUOption{ID: "gone", Template: "gone"}, nil, farm.Invalid},
+		"it cannot be read":              {stored{err: errors.New("timed out")}, farm.GPUOption{ID: "claim", Template: "claim"}, nil, farm.Internal},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := launchWith(nil, "", farm.UserConfig{PodTemplate: "user"})
+			l.Cluster, l.gpu = tc.cluster, &farm.GPUChoice{GPUOption: tc.option}
+			err := l.readLayers(t.Context())
+			if tc.kind != "" {
+				if told, ok := farm.AsError(err); !ok || told.Kind != tc.kind || told.Code != farm.PodSpecBuildFailed {
+					t.Errorf("error %v", err)
+				}
+				return
+			}
+			var names []string
+			for _, layer := range l.layers {
+				names = append(names, layer.Name)
+			}
+			if diff := cmp.Diff(tc.layers, names); diff != "" || err != nil {
+				t.Errorf("error %v, layers (-want +got)\n%s", err, diff)
 			}
 		})
 	}
