@@ -196,7 +196,23 @@ func checkPod(fresh object, _ map[place]object) error {
 		faults = append(faults, field.Required(field.NewPath("spec", "containers"), ""))
 	}
 	pod.Status.Phase = corev1.PodPending
+	for i := range pod.Spec.Containers {
+		requestLimits(&pod.Spec.Containers[i].Resources)
+	}
 	return invalid("Pod", pod.Name, faults)
+}
+
+// requestLimits requests what has a limit alone, as the API server does.
+func requestLimits(resources *corev1.ResourceRequirements) {
+	for name, limit := range resources.Limits {
+		if _, requested := resources.Requests[name]; requested {
+			continue
+		}
+		if resources.Requests == nil {
+			resources.Requests = corev1.ResourceList{}
+		}
+		resources.Requests[name] = limit
+	}
 }
 
 // checkService refuses what the API server refuses, in its words, and fills in what it fills in.

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -94,6 +95,34 @@ func TestPodsBehaveAsTheNameOfTheirUserSays(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestAPodWithAGPUGoesToItsNode(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, c := kubernetes(t, time.Second)
+		pod := podOf("kim")
+		pod.Spec.NodeName = ""
+		pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{"farm7"}}}}},
+		}}}
+		pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("2")}
+		made, err := c.CreatePod(t.Context(), pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.WaitReady(t.Context(), made, farm.ReadyLimits{Total: time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+		bound, err := c.BoundPods(t.Context(), true)
+		if err != nil || len(bound) != 1 {
+			t.Fatalf("%d pods are bound, error %v", len(bound), err)
+		}
+		requests := bound[0].Spec.Containers[0].Resources.Requests["nvidia.com/gpu"]
+		if bound[0].Spec.NodeName != "farm7" || requests.Value() != 2 {
+			t.Errorf("on %q with %s GPUs, want farm7 and 2", bound[0].Spec.NodeName, requests.String())
+		}
+	})
 }
 
 func TestADeletedPodGoesAtOnce(t *testing.T) {
