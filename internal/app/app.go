@@ -116,6 +116,7 @@ func (a *App) Start() {
 	a.loops.Go(func() { a.live(ctx) })
 	a.loops.Go(func() { a.askParts(ctx) })
 	a.loops.Go(func() { a.auditNowAndThen(ctx) })
+	a.loops.Go(func() { a.countGPUs(ctx) })
 }
 
 // Stop ends the service: drain, undo, parts. It is called once. While running work finishes the

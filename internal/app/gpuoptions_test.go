@@ -167,6 +167,16 @@ func TestGPUOptionsAreBoundByTheScheduler(t *testing.T) {
 		t.Errorf("options of a full farm (-want +got)\n%s", diff)
 	}
 
+	metrics := string(world.Call(t, s.URL, "GET", "/metrics", "", 200).Body)
+	for _, line := range []string{
+		`config_server_gpus{model="L40S",resource="nvidia.com/gpu",state="free"} 0`, `config_server_gpus{model="L40S",resource="nvidia.com/gpu",state="used"} 8`,
+		`config_server_gpus{model="A100",resource="nvidia.com/gpu",state="free"} 2`,
+	} {
+		if !strings.Contains(metrics, line+"\n") {
+			t.Errorf("the metrics lack %s", line)
+		}
+	}
+
 	// A node whose GPUs are free and whose processors are not: only the scheduler knows, and its words are told.
 	filler := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "filler"},

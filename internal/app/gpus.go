@@ -18,21 +18,38 @@ func (a *App) openGPUs(c *cluster.Cluster) *gpuoptions.Scanner {
 	})
 }
 
-// censusAge is how old the count of GPUs may be that metrics and pages show.
-const censusAge = time.Minute
+const (
+	// gpusEvery is how often the GPUs are counted for the metrics, the first time so long after a start.
+	gpusEvery = time.Minute
+	// gpusKnown is how long a count is told by scrapes, which ask nobody themselves.
+	gpusKnown = 5 * time.Minute
+)
+
+// countGPUs keeps a count of the GPUs for the metrics, because mostly nobody asks for options.
+func (a *App) countGPUs(ctx context.Context) {
+	if a.config.GPU.Discovery == string(gpuoptions.Off) {
+		return
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(gpusEvery):
+		}
+		if _, err := a.parts.gpus.Census(obs.WithRequestID(ctx, obs.NewRequestID()), gpusEvery); err != nil && ctx.Err() == nil {
+			a.log.WarnContext(ctx, "GPUs cannot be counted", "error", err)
+		}
+	}
+}
 
 // tellGPUs has every scrape tell the GPUs of the nodes.
 func (p *parts) tellGPUs() {
-	p.metrics.GPUs(func(ctx context.Context) ([]obs.GPUs, error) {
-		census, err := p.gpus.Census(ctx, censusAge)
-		if err != nil {
-			return nil, err
-		}
+	p.metrics.GPUs(func() []obs.GPUs {
 		var kinds []obs.GPUs
-		for _, kind := range census {
+		for _, kind := range p.gpus.Known(gpusKnown) {
 			kinds = append(kinds, obs.GPUs{Resource: kind.Resource, Model: kind.Model, Free: kind.Free, Total: kind.Total})
 		}
-		return kinds, nil
+		return kinds
 	})
 }
 

@@ -90,7 +90,9 @@ type Scanner struct {
 	counted counts
 
 	mu        sync.Mutex
-	templates listing         // the last that succeeded
+	templates listing // the last that succeeded
+	seen      *facts  // of the last scan
+	seenPods  counts
 	told      map[string]bool // log lines about missing rights, each of which is written once
 }
 
@@ -184,18 +186,37 @@ func (s *Scanner) Census(ctx context.Context, maxAge time.Duration) ([]farm.GPUC
 	if s.opts.Mode == Off {
 		return nil, nil
 	}
-	found, used, err := s.scan(ctx, max(maxAge, s.opts.Interval), max(maxAge, s.opts.Interval))
-	if err != nil || used.err != nil {
+	maxAge = max(maxAge, s.opts.Interval)
+	found, used, err := s.scan(ctx, maxAge, maxAge)
+	if err != nil {
 		return nil, err
 	}
+	return censusOf(found, used), nil
+}
+
+// Known is Census without asking anybody: what the last look has found; none if that is older than maxAge.
+func (s *Scanner) Known(maxAge time.Duration) []farm.GPUCount {
+	s.mu.Lock()
+	found, used := s.seen, s.seenPods
+	s.mu.Unlock()
+	if found == nil || s.opts.Now().Sub(used.at) > maxAge {
+		return nil
+	}
+	return censusOf(found, used)
+}
+
+func censusOf(found *facts, used counts) []farm.GPUCount {
+	if used.err != nil {
+		return nil
+	}
 	var list []farm.GPUCount
-	for what, there := range censusOf(found.nodes, used.used) {
+	for what, there := range countNodes(found.nodes, used.used) {
 		list = append(list, farm.GPUCount{Resource: what.resource, Model: what.model, GPURoom: there})
 	}
 	slices.SortFunc(list, func(a, b farm.GPUCount) int {
 		return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Model, b.Model))
 	})
-	return list, nil
+	return list
 }
 
 // view is what is offered at one moment.
@@ -391,6 +412,9 @@ func (s *Scanner) scan(ctx context.Context, scanAge, countAge time.Duration) (*f
 		s.counted = s.countPods(limited, s.scanned)
 		s.counted.at = now
 	}
+	s.mu.Lock()
+	s.seen, s.seenPods = s.scanned, s.counted
+	s.mu.Unlock()
 	return s.scanned, s.counted, nil
 }
 

@@ -134,8 +134,8 @@ func sum(rooms map[farm.NodeName]farm.GPURoom) (free, total int64) {
 	return free, total
 }
 
-// censusOf counts the GPUs of the nodes by resource and model, each of them once.
-func censusOf(nodes []corev1.Node, used usage) map[pair]farm.GPURoom {
+// countNodes counts the GPUs of the nodes by resource and model, each of them once.
+func countNodes(nodes []corev1.Node, used usage) map[pair]farm.GPURoom {
 	census := map[pair]farm.GPURoom{}
 	for i := range nodes {
 		node := &nodes[i]

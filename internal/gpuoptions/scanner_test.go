@@ -638,6 +638,31 @@ func TestGPUOptionsCensus(t *testing.T) {
 	}
 }
 
+func TestGPUOptionsKnownAsksNobody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cluster := ofGPUs()
+		s := New(Options{Reader: cluster})
+		if known := s.Known(time.Hour); known != nil {
+			t.Errorf("before anybody has looked: %v", known)
+		}
+		listed(t, s)
+		cluster.take()
+		want := []farm.GPUCount{{Resource: "nvidia.com/gpu", GPURoom: farm.GPURoom{Free: 3, Total: 4}}}
+		time.Sleep(5 * time.Minute)
+		if diff := cmp.Diff(want, s.Known(5*time.Minute)); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+		time.Sleep(1)
+		if known := s.Known(5 * time.Minute); known != nil {
+			t.Errorf("what is too old: %v", known)
+		}
+		if asked := cluster.take(); len(asked) > 0 {
+			t.Errorf("it asked for %v", asked)
+		}
+	})
+}
+
 func TestGPUOptionsCensusMayBeOld(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -1,18 +1,11 @@
 package obs
 
 import (
-	"context"
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-const (
-	// gpusLimit bounds the count of the GPUs, so that an API server that hangs holds up no scrape for long.
-	gpusLimit = 3 * time.Second
-	// maxGPUKinds bounds the pairs of resource and model that are told: names of models come from labels of nodes.
-	maxGPUKinds = 50
-)
+// maxGPUKinds bounds the pairs of resource and model that are told: names of models come from labels of nodes.
+const maxGPUKinds = 50
 
 // GPUs counts the GPUs of one resource and model, which is empty where nodes name none.
 type GPUs struct {
@@ -21,16 +14,11 @@ type GPUs struct {
 }
 
 // GPUs has every scrape tell how many GPUs are used and how many are free, of the first kinds that count
-// lists. While count fails, or does not know any, the series are absent.
-func (m *Metrics) GPUs(count func(ctx context.Context) ([]GPUs, error)) {
+// lists. count must ask nobody; the series of what it does not list are absent.
+func (m *Metrics) GPUs(count func() []GPUs) {
 	m.sampled(prometheus.GaugeValue, "gpus", "GPUs of the nodes that take workspaces, by resource, model (the node's label; empty = none) and state (used, free).",
 		[]string{"resource", "model", "state"}, func() ([]sample, error) {
-			ctx, cancel := context.WithTimeout(context.Background(), gpusLimit)
-			defer cancel()
-			kinds, err := count(ctx)
-			if err != nil {
-				return nil, nil // the other metrics are to be told all the same
-			}
+			kinds := count()
 			var samples []sample
 			for _, kind := range kinds[:min(len(kinds), maxGPUKinds)] {
 				samples = append(samples,
