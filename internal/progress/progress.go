@@ -153,13 +153,16 @@ func (s *Store) waiting(fits func(farm.Progress) bool) []pending {
 	return all
 }
 
-// overlaid puts what is not written yet over what was read, newest operation first. An error of the
-// reading counts only where nothing is known without it.
-func (s *Store) overlaid(read []farm.Progress, err error, limit int, fits func(farm.Progress) bool) ([]farm.Progress, error) {
-	for _, w := range s.waiting(fits) {
+// overlaid puts what was not written before the reading over what was read, newest operation first.
+// A row may have been written in between; then it is the newer one. An error of the reading counts
+// only where nothing is known without it.
+func overlaid(waiting []pending, read []farm.Progress, err error, limit int) ([]farm.Progress, error) {
+	for _, w := range waiting {
 		at := slices.IndexFunc(read, func(p farm.Progress) bool { return p.ID == w.progress.ID })
 		if at >= 0 {
-			read[at] = w.progress
+			if !read[at].UpdatedAt.After(w.progress.UpdatedAt) {
+				read[at] = w.progress
+			}
 			continue
 		}
 		read = append(read, w.progress)
@@ -180,11 +183,12 @@ func (s *Store) Operations(ctx context.Context, user farm.UserName, limit int) (
 	if user != "" {
 		where, args = "WHERE username = ? ", []any{string(user)}
 	}
+	waiting := s.waiting(func(p farm.Progress) bool { return user == "" || p.User == user })
 	read, err := s.read(ctx, "list_progress", where+"ORDER BY started_at DESC, id DESC LIMIT ?", append(args, limit)...)
 	if err != nil {
 		err = fmt.Errorf("list operations: %w", err)
 	}
-	return s.overlaid(read, err, limit, func(p farm.Progress) bool { return user == "" || p.User == user })
+	return overlaid(waiting, read, err, limit)
 }
 
 // mostUnderWay bounds how many unfinished operations are read at once.
@@ -192,11 +196,12 @@ const mostUnderWay = 5000
 
 // UnderWay lists the operations of all replicas that have begun and not ended, newest first.
 func (s *Store) UnderWay(ctx context.Context) ([]farm.Progress, error) {
+	waiting := s.waiting(func(farm.Progress) bool { return true })
 	read, err := s.read(ctx, "list_progress_under_way", "WHERE done = 0 ORDER BY started_at DESC, id DESC LIMIT ?", mostUnderWay)
 	if err != nil {
 		err = fmt.Errorf("list operations under way: %w", err)
 	}
-	all, err := s.overlaid(read, err, mostUnderWay, func(farm.Progress) bool { return true })
+	all, err := overlaid(waiting, read, err, mostUnderWay)
 	return slices.DeleteFunc(all, func(p farm.Progress) bool { return p.Done }), err
 }
 
@@ -215,11 +220,12 @@ func (s *Store) Stages(ctx context.Context) (map[farm.PodName]farm.Stage, error)
 
 // Get reads one operation; false if nothing is known of it.
 func (s *Store) Get(ctx context.Context, id string) (farm.Progress, bool, error) {
+	waiting := s.waiting(func(p farm.Progress) bool { return p.ID == id })
 	read, err := s.read(ctx, "read_progress", "WHERE id = ?", id)
 	if err != nil {
 		err = fmt.Errorf("read progress of operation %s: %w", id, err)
 	}
-	read, err = s.overlaid(read, err, 1, func(p farm.Progress) bool { return p.ID == id })
+	read, err = overlaid(waiting, read, err, 1)
 	if err != nil || len(read) == 0 {
 		return farm.Progress{}, false, err
 	}
