@@ -165,7 +165,8 @@ spec:
 		t.Errorf("check does not find the template: %s%s", out, errs)
 	}
 
-	pod := f.create(t, service.URL, "kim")
+	kims := f.create(t, service.URL, "kim")
+	pod := kims
 	env := variables(pod.Spec.Containers[0])
 	got := []string{
 		pod.Labels["course"], pod.Labels[farm.LabelApp], string(pod.Spec.DNSPolicy), env["LEVEL"], env["COLOUR"], env["HOME"], pod.Spec.Containers[1].Name,
@@ -183,6 +184,8 @@ spec:
 	// A change counts from the next workspace on; a migration makes one.
 	f.store(t, "session", `{spec: {containers: [{name: shell, image: unused, env: [{name: COLOUR, value: red}]}]}}`)
 	f.AdminBE.SetConfig("kim", map[string]any{"pod_template": "team", "gpu_nodes": []any{map[string]any{"node_name": "farm5"}}})
+	// Of two pods of the same second either may be the newest, so the first one goes.
+	world.Call(t, service.URL, "POST", "/delete-pod", fmt.Sprintf(`{"pod_name":%q}`, kims.Name), 200)
 	old := f.create(t, service.URL, "kim")
 	if got := variables(old.Spec.Containers[0])["COLOUR"]; got != "red" {
 		t.Errorf("COLOUR=%s: the template was not read anew", got)
