@@ -33,8 +33,10 @@ const (
 	DefaultHandshakeTimeout = 5 * time.Second
 	DefaultCommandTimeout   = 20 * time.Second
 	DefaultKeepalive        = 15 * time.Second
-	// DefaultMaxSessions stays below the 10 sessions a connection that sshd allows by default.
-	DefaultMaxSessions = 8
+	// DefaultMaxSessions is half of the 10 sessions that sshd allows on a connection by default. A
+	// session that has ended is counted until sshd comes round to clean up after it, and by then each
+	// may have a successor; one session too many is refused, and costs a new connection.
+	DefaultMaxSessions = 5
 )
 
 const (

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -94,6 +95,35 @@ func TestInputStatusAndManyCommandsOnARealServer(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// OpenSSH counts a session until it has cleaned up after it, which is later than the client's end of it.
+func TestManyCommandsNeedOneConnectionOnARealServer(t *testing.T) {
+	t.Parallel()
+	server := testkit.SSHD(t, testkit.SSHDOptions{})
+	var connections atomic.Int64
+	client, err := remote.New(remote.Options{
+		Host: server.Host, Port: server.Port, User: server.User, KeyPath: server.KeyPath, KnownHosts: server.KnownHosts, Log: slog.New(slog.DiscardHandler),
+		Connected: func(bool, error) { connections.Add(1) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() {
+			for range 50 {
+				if _, err := client.Run(t.Context(), []string{"true"}, nil); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if n := connections.Load(); n != 1 {
+		t.Errorf("%d connections, want 1", n)
+	}
 }
 
 func TestRealServerThatHangsAndComesBack(t *testing.T) {
