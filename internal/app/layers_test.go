@@ -39,6 +39,7 @@ var mustNotKnow = map[string][]string{
 	"internal/findings":   {"net/http", "k8s.io/", "golang.org/x/crypto/ssh"},
 	"internal/obs":        {"k8s.io/", database, "golang.org/x/crypto/ssh"},
 	"internal/demo":       {"config-server/internal/app"},
+	"internal/projects":   {"k8s.io/client-go", "net/http", database, "golang.org/x/crypto/ssh"},
 	"internal/client":     {"k8s.io/", database, "golang.org/x/crypto/ssh"},
 }
 
