@@ -65,7 +65,8 @@ func run(ctx context.Context, args []string) error {
 	port := flags.Int("port", site.DefaultPort, "lowest of the lab's ports, for its first start")
 	kerberos := flags.Bool("kerberos", true, "run config-server with a Kerberos realm")
 	userConfigs := flags.String("admin-be", "", "`template` with {username} of a real admin_be's user configurations, in place of the stand-in's")
-	checkout := flags.String("checkout", ".", "folder of config-server's sources")
+	checkout := flags.String("checkout", ".", "folder of config-server's sources, to which the lab belongs")
+	takeOver := flags.Bool("take-over", false, "up and down: take over the lab of another checkout")
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
 	}
@@ -73,6 +74,9 @@ func run(ctx context.Context, args []string) error {
 	case "up":
 		s, err := site.LoadOrPlan(*dir, *port)
 		if err != nil {
+			return err
+		}
+		if err := s.Own(*checkout, *takeOver); err != nil {
 			return err
 		}
 		s.Kerberos, s.UserConfigs = *kerberos, *userConfigs
@@ -99,6 +103,11 @@ func run(ctx context.Context, args []string) error {
 		}
 		if err != nil {
 			return err
+		}
+		if args[0] == "down" {
+			if err := s.Own(*checkout, *takeOver); err != nil {
+				return err
+			}
 		}
 		lab, err := open(s, *checkout)
 		if err != nil {
@@ -134,12 +143,18 @@ func open(s *site.Site, checkout string) (*raise.Lab, error) {
 }
 
 func status(ctx context.Context, lab *raise.Lab) error {
+	if lab.Site.Owner != "" {
+		fmt.Printf("%-24s %s\n", "checkout", lab.Site.Owner)
+	}
 	bad := 0
 	for _, part := range lab.Status(ctx) {
 		health := "ok"
 		if part.Fault != "" {
 			health = part.Fault
 			bad++
+		}
+		if part.Program != "" {
+			health += "  runs " + part.Program
 		}
 		fmt.Printf("%-24s %-34s %s\n", part.Name, part.Address, health)
 	}

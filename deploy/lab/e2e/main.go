@@ -52,6 +52,7 @@ func run(ctx context.Context, args []string) error {
 		flags.String(name, "", "read by lab up alone")
 	}
 	flags.Bool("kerberos", true, "read by lab up alone")
+	flags.Bool("take-over", false, "read by lab up and lab down alone")
 	only := flags.String("run", "", "run only checks whose name has this in it (later ones may need earlier ones)")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -61,6 +62,9 @@ func run(ctx context.Context, args []string) error {
 		return fmt.Errorf("there is no lab in %s; raise it first with \"make lab\"", *dir)
 	}
 	if err != nil {
+		return err
+	}
+	if err := s.CheckOwner(*checkout); err != nil {
 		return err
 	}
 	// As lab up names them: a program that is described in other words would be started anew.

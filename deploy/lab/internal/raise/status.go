@@ -21,6 +21,8 @@ type Health struct {
 	Name    string
 	Address string
 	Fault   string // "" = it is well
+	// Program is the file that config-server was started from; "" = another part, or it does not run.
+	Program string
 }
 
 // Status asks every part that was ever started how it is.
@@ -43,10 +45,13 @@ func (l *Lab) health(ctx context.Context, file string) Health {
 		err = json.Unmarshal(text, &p)
 	}
 	health.Address = p.Address
-	running := (&daemon.Daemon{Name: health.Name, RunDir: l.Site.RunDir()}).Running() != 0
+	pid := (&daemon.Daemon{Name: health.Name, RunDir: l.Site.RunDir()}).Running()
+	if health.Name == ServiceName && pid != 0 {
+		health.Program = programOf(pid)
+	}
 	switch {
 	case err != nil:
-	case !running:
+	case pid == 0:
 		err = errors.New("it does not run")
 	case p.Probe != "":
 		err = ask(p.Probe)(ctx)
@@ -55,6 +60,18 @@ func (l *Lab) health(ctx context.Context, file string) Health {
 		health.Fault = err.Error()
 	}
 	return health
+}
+
+// programOf is the file that a process was started from, and whether another one lies there by now.
+func programOf(pid int) string {
+	path, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+	if err != nil {
+		return ""
+	}
+	if path, replaced := strings.CutSuffix(path, " (deleted)"); replaced {
+		return path + " as it was before it was replaced"
+	}
+	return path
 }
 
 // nodeHealth is what the cluster thinks of its nodes.

@@ -49,9 +49,11 @@ const (
 
 // Site is one lab.
 type Site struct {
-	Dir   string // everything that the lab writes, but the cache of built parts and images
-	Port  int    // the lowest port; the others follow
-	Boot  string // names the start of the machine that the processes belong to
+	Dir  string // everything that the lab writes, but the cache of built parts and images
+	Port int    // the lowest port; the others follow
+	Boot string // names the start of the machine that the processes belong to
+	// Owner is the folder of the checkout that raised the lab and alone may change it; "" = nobody has said so.
+	Owner string
 	Nodes []Node // the real ones
 	Kwok  []string
 	// UserConfigs is the template of the real admin_be's address; "" = the stand-in is asked.
@@ -122,6 +124,48 @@ func LoadOrPlan(dir string, port int) (*Site, error) {
 		return nil, fmt.Errorf("plan the lab: %w", err)
 	}
 	return s, s.Save()
+}
+
+// CheckOwner returns an error, which says whose the lab is, unless it is the checkout's. A lab of no checkout, or
+// of one that is gone, is anybody's.
+func (s *Site) CheckOwner(checkout string) error {
+	checkout, err := folder(checkout)
+	if err != nil {
+		return err
+	}
+	if s.Owner == "" || s.Owner == checkout {
+		return nil
+	}
+	if _, err := os.Stat(s.Owner); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return fmt.Errorf("the lab in %s belongs to the checkout %s: use it from there, or take it over on purpose, with LABFLAGS=-take-over for make lab or make lab-down",
+		s.Dir, s.Owner)
+}
+
+// Own makes the lab the checkout's, in memory, if CheckOwner lets it, or if it is taken over on purpose.
+func (s *Site) Own(checkout string, takeOver bool) error {
+	if err := s.CheckOwner(checkout); err != nil && !takeOver {
+		return err
+	}
+	owner, err := folder(checkout)
+	if err != nil {
+		return err
+	}
+	s.Owner = owner
+	return nil
+}
+
+// folder is the one name of a folder that may be reached by several.
+func folder(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	if err != nil {
+		return "", fmt.Errorf("find the checkout: %w", err)
+	}
+	return path, nil
 }
 
 // Save writes the plan.
