@@ -146,7 +146,9 @@ func (db *DB) repeat(ctx context.Context, name string, repeatable bool, attempt 
 			return unwrapFinal(err)
 		}
 		db.opts.retried(ctx, name, reason)
-		if !sleep(ctx, pause/2+rand.N(pause)) {
+		select {
+		case <-time.After(pause/2 + rand.N(pause)):
+		case <-ctx.Done():
 			return fmt.Errorf("%w (stopped repeating: %w)", err, context.Cause(ctx))
 		}
 		pause = min(2*pause, maxPause)
@@ -200,16 +202,4 @@ func unwrapFinal(err error) error {
 		return final.error
 	}
 	return err
-}
-
-// sleep reports false if the context ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -36,9 +36,22 @@ const (
 	ResultRunning = "running" // of a step that has begun
 	ResultOK      = "ok"
 	ResultError   = "error"
-	ResultUndone  = "undone" // of an undo: something existed and is gone
+	ResultUndone  = "undone" // of an undo: what the step had done is taken back
 	ResultNone    = "none"   // of an undo: there was nothing to take back
 )
+
+// What undos take back, as progress tells it.
+const (
+	WhatServices = "services"
+	WhatPod      = "pod"
+	WhatSecret   = "secret" // the pod's own, with the password hash
+	WhatKeytab   = "keytab" // on the node
+	WhatPorts    = "ports"  // the rows of the NodePorts
+	WhatRecord   = "record" // of the operation
+)
+
+// Whats are all that undos take back.
+var Whats = []string{WhatServices, WhatPod, WhatSecret, WhatKeytab, WhatPorts, WhatRecord}
 
 // StepResult is what became of one step.
 type StepResult struct {
@@ -50,6 +63,7 @@ type StepResult struct {
 // UndoResult is what became of one undo.
 type UndoResult struct {
 	Step   string `json:"step"`
+	What   string `json:"what"`   // that it takes back; empty in rows of older versions
 	Result string `json:"result"` // ResultUndone, ResultNone or ResultError
 }
 

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -43,6 +44,9 @@ type Store struct {
 	pending map[string]pending // by the operation's id: not written yet
 	reports int64              // how many there were
 	lost    int                // operations that were given up since the last success
+	// stamps are the times of the last report on operations under way: the next one has a later time, whatever
+	// the clock does, because times tell which of two states is the newer one.
+	stamps map[string]time.Time
 	// watchers are told of each report on their user.
 	watchers map[farm.UserName]map[chan struct{}]bool
 
@@ -70,7 +74,8 @@ func New(db *database.DB, opts Options) *Store {
 	opts.RetryPause = cmp.Or(opts.RetryPause, time.Second)
 	opts.MaxPending = cmp.Or(opts.MaxPending, 2000)
 	return &Store{
-		db: db, opts: opts, pending: map[string]pending{}, watchers: map[farm.UserName]map[chan struct{}]bool{}, wake: make(chan struct{}, 1),
+		db: db, opts: opts, pending: map[string]pending{}, stamps: map[string]time.Time{},
+		watchers: map[farm.UserName]map[chan struct{}]bool{}, wake: make(chan struct{}, 1),
 	}
 }
 
@@ -78,8 +83,8 @@ func New(db *database.DB, opts Options) *Store {
 // the slices in p must not be changed afterwards.
 func (s *Store) Report(p farm.Progress) {
 	p = bounded(p)
-	p.UpdatedAt = now(s.opts.Now)
 	s.mu.Lock()
+	p.UpdatedAt = s.stamp(p)
 	if _, known := s.pending[p.ID]; !known && len(s.pending) >= s.opts.MaxPending {
 		s.giveUpOldest()
 	}
@@ -91,6 +96,19 @@ func (s *Store) Report(p farm.Progress) {
 	case s.wake <- struct{}{}:
 	default:
 	}
+}
+
+// stamp is the time of a report. It is called with the lock held.
+func (s *Store) stamp(p farm.Progress) time.Time {
+	at := now(s.opts.Now)
+	if last, known := s.stamps[p.ID]; known && !at.After(last) {
+		at = last.Add(time.Millisecond)
+	}
+	s.stamps[p.ID] = at
+	if p.Done {
+		delete(s.stamps, p.ID)
+	}
+	return at
 }
 
 // giveUpOldest is called with the lock held.
@@ -197,7 +215,16 @@ const mostUnderWay = 5000
 // UnderWay lists the operations of all replicas that have begun and not ended, newest first.
 func (s *Store) UnderWay(ctx context.Context) ([]farm.Progress, error) {
 	waiting := s.waiting(func(farm.Progress) bool { return true })
-	read, err := s.read(ctx, "list_progress_under_way", "WHERE done = 0 ORDER BY started_at DESC, id DESC LIMIT ?", mostUnderWay)
+	// Those that wait to be written are read whether they are done or not: one that has ended by then must not
+	// pass for one under way.
+	where, args := "WHERE done = 0", []any{}
+	if len(waiting) > 0 {
+		where += " OR id IN (?" + strings.Repeat(", ?", len(waiting)-1) + ")"
+		for _, w := range waiting {
+			args = append(args, w.progress.ID)
+		}
+	}
+	read, err := s.read(ctx, "list_progress_under_way", where+" ORDER BY started_at DESC, id DESC LIMIT ?", append(args, mostUnderWay)...)
 	if err != nil {
 		err = fmt.Errorf("list operations under way: %w", err)
 	}

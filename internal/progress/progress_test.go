@@ -105,7 +105,7 @@ func TestReplicasSeeEachOthersProgress(t *testing.T) {
 		p.Kind, p.OldPod, p.OldNode = farm.OperationMigrate, "ailab-kim-old", "farm5"
 		p.Stage, p.Message, p.Node, p.Code, p.Detail, p.Done = farm.StageFailed, "failed", "farm6", farm.PodReadyTimeout, "줄 1\nline 2 🚀", true
 		p.Steps = []farm.StepResult{{Step: "FETCH_USER_CONFIG", Result: farm.ResultOK, Seconds: 0.004}, {Step: "WAIT_POD_READY", Result: farm.ResultError, Seconds: 3.1}}
-		p.Undo = []farm.UndoResult{{Step: "CREATE_POD", Result: farm.ResultUndone}}
+		p.Undo = []farm.UndoResult{{Step: "CREATE_POD", What: farm.WhatPod, Result: farm.ResultUndone}}
 		one.Report(p)
 		if err := one.Stop(t.Context()); err != nil {
 			t.Fatal(err)

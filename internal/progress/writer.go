@@ -57,7 +57,9 @@ func (s *Store) write(ctx context.Context) {
 		if failures > 0 {
 			pause = s.opts.RetryPause << min(failures-1, maxBackoff)
 		}
-		if !sleep(ctx, pause) {
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
 			return
 		}
 		err := s.flush(ctx)
@@ -131,16 +133,4 @@ func (s *Store) takeLost() int {
 	lost := s.lost
 	s.lost = 0
 	return lost
-}
-
-// sleep reports false if ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
