@@ -43,7 +43,7 @@ var answered = map[string]string{
 		{"name":"odd","uid":20002,"gid":20002,"gecos":"bell\u0007","home":"/home/odd","shell":""}]}`,
 	"/workspaces": `{"workspaces":[
 		{"username":"kim","pod_name":"ailab-kim-0a1b2c3d","node":"farm6","stage":"ready","phase":"Running","ready":true,"created_at":"2026-11-30T08:15:00Z",
-		 "ports":[{"internal_port":22,"node_port":30000,"purpose":"ssh"},{"internal_port":7860,"node_port":30003,"purpose":"시연 화면"}],"gpus":2},
+		 "ports":[{"internal_port":22,"node_port":30000,"purpose":"ssh"},{"internal_port":7860,"node_port":30003,"purpose":"시연 화면"}],"gpus":2,"gpu_option":"nvidia.com/gpu"},
 		{"username":"lee","pod_name":"ailab-lee-00000001","node":"","stage":"waiting_ready","phase":"Pending","ready":false,"created_at":"2026-11-30T10:14:30Z","ports":[],"gpus":0},
 		{"username":"park","pod_name":"ailab-park-00000002","node":"farm5","stage":"started","phase":"Terminating","ready":false,"created_at":"2026-11-27T10:15:00Z","ports":[],"gpus":0}]}`,
 	"/nodes": `{"nodes":[{"name":"farm6","ready":true,"schedulable":true,"score":11.3765625,"workspaces":3},{"name":"farm8","ready":false,"schedulable":false,"score":null,"workspaces":0}],
@@ -62,7 +62,7 @@ var answered = map[string]string{
 
 const failedCreate = `{"id":"0b0f6d1e","operation":"create","username":"kim","pod_name":"ailab-kim-0a1b2c3d","node":"farm6","old_pod_name":"","old_node":"",
 	"stage":"failed","message":"create-pod failed at WAIT_POD_READY","code":"POD_READY_TIMEOUT","detail":"ended with status 3","request_id":"4f6c2a1b",
-	"started_at":"2026-11-30T02:11:07.900Z","updated_at":null,"done":true,"steps":[{"step":"WAIT_POD_READY","result":"error","seconds":3.1}],"undo":[{"step":"CREATE_POD","result":"undone"}]}`
+	"started_at":"2026-11-30T02:11:07.900Z","updated_at":null,"done":true,"steps":[{"step":"WAIT_POD_READY","result":"error","seconds":3.1}],"undo":[{"step":"CREATE_POD","what":"pod","result":"undone"}]}`
 
 const failedStatus = `{"username":"kim","stage":"failed","message":"create-pod failed at WAIT_POD_READY","updated_at":"2026-11-30T02:11:12.001Z",
 	"started_at":"2026-11-30T02:11:07.904Z","pod_name":"ailab-kim-0a1b2c3d","node":"farm6","operation":"create","operation_id":"0b0f6d1e","request_id":"4f6c2a1b",
@@ -251,6 +251,9 @@ func TestWhereAddressAndTokenComeFrom(t *testing.T) {
 		"a file without a token":        {nil, []string{"--server", url, "--token-file", empty}, exitUsage, "is empty"},
 		"a file that is not there":      {nil, []string{"--server", url, "--token-file", folder + "/none"}, exitUsage, "read the token"},
 		"an address that is none":       {nil, []string{"--server", "config.example"}, exitUsage, "is no address of a service"},
+		"an address with a query":       {nil, []string{"--server", url + "/?"}, exitUsage, "no question mark"},
+		"an address with a fragment":    {nil, []string{"--server", url + "/#"}, exitUsage, "no number sign"},
+		"a port that is none":           {nil, []string{"--server", "http://127.0.0.1:65536"}, exitUsage, "65536 is no port"},
 		"an address that nobody has":    {[]string{"CONFIG_SERVER_URL=http://127.0.0.1:1"}, nil, exitFailed, "does the service run there?"},
 		"a service that knows no lists": {[]string{"API_TOKEN=marker"}, []string{"--server", url + "/elsewhere"}, exitFailed, "does not know this call"},
 	} {

@@ -112,6 +112,8 @@ type creation struct {
 	entry ledger.Entry
 	// reserved: the journal entry is written, or may be.
 	reserved bool
+	// principal: what was missing of principal and keytab is made.
+	principal bool
 	// decided: the account lines are written, or will be whatever happens; nothing may be undone.
 	decided bool
 	// leftBehind: an undo failed, so the journal entry has to stay.
@@ -259,6 +261,7 @@ func (c *creation) createPrincipal(ctx context.Context) error {
 	if err := c.service.opts.Kerberos.CreatePrincipal(ctx, c.name); err != nil {
 		return principalFailed(err)
 	}
+	c.principal = c.entry.MakesPrincipal || c.entry.MakesKeytab
 	return nil
 }
 
@@ -348,7 +351,7 @@ func (c *creation) undoPrincipal(ctx context.Context) (bool, error) {
 	}
 	err := c.service.withdraw(ctx, c.entry)
 	c.leftBehind = c.leftBehind || err != nil
-	return false, err
+	return c.principal, err
 }
 
 // undoReserve drops the journal entry, unless it is still needed to find what undo left behind.
@@ -356,7 +359,7 @@ func (c *creation) undoReserve(ctx context.Context) (bool, error) {
 	if !c.reserved || c.decided || c.leftBehind {
 		return false, nil
 	}
-	return false, c.service.forget(ctx, c.entry.ID)
+	return true, c.service.forget(ctx, c.entry.ID)
 }
 
 func (c *creation) end() { c.service.running.Delete(c.entry.ID) }

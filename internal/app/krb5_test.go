@@ -282,6 +282,14 @@ func TestAFailedCreateLeavesNeitherKeytabNorSecret(t *testing.T) {
 	if err != nil || !slices.Equal(secrets, []string{"krb5-keytab-kim"}) {
 		t.Errorf("Secrets %q, %v", secrets, err)
 	}
+	var undone []string
+	for _, one := range operationsOf(t, s)[0]["undo"].([]any) {
+		undo := one.(map[string]any)
+		undone = append(undone, fmt.Sprint(undo["what"], " ", undo["result"]))
+	}
+	if want := []string{"secret undone", "services none", "pod undone", "keytab undone", "ports undone", "record undone"}; !slices.Equal(undone, want) {
+		t.Errorf("told of undo %q, want %q", undone, want)
+	}
 }
 
 func TestWithoutTheRightToWriteSecretsNothingIsLeft(t *testing.T) {

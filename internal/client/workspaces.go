@@ -33,6 +33,7 @@ type Workspace struct {
 	CreatedAt time.Time `json:"created_at"`
 	Ports     []Port    `json:"ports"`
 	GPUs      int       `json:"gpus"`
+	GPUOption string    `json:"gpu_option,omitempty"` // that it was made with
 }
 
 // Workspaces is the answer of GET /workspaces, by user and age.
@@ -57,6 +58,7 @@ type Step struct {
 // Undo is a step that was taken back, and what that came to.
 type Undo struct {
 	Step   string `json:"step"`
+	What   string `json:"what"`   // services, pod, secret, keytab, ports or record
 	Result string `json:"result"` // undone, none or error
 }
 

@@ -144,14 +144,14 @@ func TestOperations(t *testing.T) {
 			ID: "op-2", Kind: farm.OperationMigrate, User: "kim", Pod: "ailab-kim-2", Node: "farm7", OldPod: "ailab-kim-1", OldNode: "farm6",
 			Stage: farm.StageFailed, Message: "migrate failed", Code: farm.PodReadyTimeout, Detail: "why", RequestID: "r-2", Instance: "one",
 			StartedAt: began, UpdatedAt: began.Add(time.Minute), Done: true,
-			Steps: []farm.StepResult{{Step: "SAVE_IMAGE", Result: farm.ResultOK, Seconds: 1.5}}, Undo: []farm.UndoResult{{Step: "CREATE_POD", Result: farm.ResultUndone}},
+			Steps: []farm.StepResult{{Step: "SAVE_IMAGE", Result: farm.ResultOK, Seconds: 1.5}}, Undo: []farm.UndoResult{{Step: "CREATE_POD", What: farm.WhatPod, Result: farm.ResultUndone}},
 		}, {ID: "op-1", Kind: farm.OperationDelete, User: "kim", Pod: "ailab-kim-1", Stage: farm.StageStarted, Message: "begun", StartedAt: began, UpdatedAt: began}}, nil
 	}
 	got := s.described(t, "GET", "/operations", "")
 	want := object(t, `{"operations":[{"id":"op-2","operation":"migrate","username":"kim","pod_name":"ailab-kim-2","node":"farm7","old_pod_name":"ailab-kim-1",
 		"old_node":"farm6","stage":"failed","message":"migrate failed","code":"POD_READY_TIMEOUT","detail":"why","request_id":"r-2",
 		"started_at":"2026-11-30T02:11:07.904Z","updated_at":"2026-11-30T02:12:07.904Z","done":true,
-		"steps":[{"step":"SAVE_IMAGE","result":"ok","seconds":1.5}],"undo":[{"step":"CREATE_POD","result":"undone"}]},
+		"steps":[{"step":"SAVE_IMAGE","result":"ok","seconds":1.5}],"undo":[{"step":"CREATE_POD","what":"pod","result":"undone"}]},
 		{"id":"op-1","operation":"delete","username":"kim","pod_name":"ailab-kim-1","node":"","old_pod_name":"","old_node":"","stage":"started",
 		"message":"begun","code":"","detail":"","request_id":"","started_at":"2026-11-30T02:11:07.904Z","updated_at":"2026-11-30T02:11:07.904Z",
 		"done":false,"steps":[],"undo":[]}]}`)
@@ -181,6 +181,10 @@ func TestOperationsAskedFor(t *testing.T) {
 		"?username=" + "..%2Fetc":  {400, "", 0},
 		"?username=%ff":            {400, "", 0},
 		"?username=kim&other=what": {200, "kim", 100},
+		"?limit=%zz":               {400, "", 0},
+		"?limit=%":                 {400, "", 0},
+		"?limit=1;username=kim":    {400, "", 0},
+		"?username=kim&other=%zz":  {400, "", 0},
 	} {
 		t.Run(query, func(t *testing.T) {
 			t.Parallel()
@@ -194,6 +198,9 @@ func TestOperationsAskedFor(t *testing.T) {
 			got := s.described(t, "GET", "/operations"+query, "")
 			if got.Status != c.status || user != c.user || limit != c.limit {
 				t.Errorf("%d, %d of %q: %s", got.Status, limit, user, got.Text)
+			}
+			if strings.ContainsAny(query, "z;") && !strings.Contains(got.Text, "malformed query: invalid") {
+				t.Errorf("it does not say what is wrong: %s", got.Text)
 			}
 			if got.Status == http.StatusOK && got.Text != "{\"operations\":[]}\n" {
 				t.Errorf("answer %q", got.Text)

@@ -107,6 +107,9 @@ func TestUIKnowsEveryStageAndKind(t *testing.T) {
 	for _, result := range []string{farm.ResultRunning, farm.ResultOK, farm.ResultError, farm.ResultUndone, farm.ResultNone} {
 		words = append(words, " "+result+": '")
 	}
+	for _, what := range farm.Whats {
+		words = append(words, " "+what+": '")
+	}
 	for language, texts := range map[string]string{"English": english, "Korean": korean} {
 		for _, word := range words {
 			if !strings.Contains(texts, word) {

@@ -56,6 +56,9 @@ func LogSteps(log *slog.Logger) saga.Observer {
 		attrs := []slog.Attr{
 			slog.String("use_case", event.UseCase), slog.String("step", event.Step), slog.Float64("ms", milliseconds(event.Elapsed)),
 		}
+		if event.What != "" {
+			attrs = append(attrs, slog.String("what", event.What))
+		}
 		if event.Err != nil {
 			attrs = append(attrs, slog.String("error", event.Err.Error()))
 		}

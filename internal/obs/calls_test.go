@@ -67,7 +67,7 @@ func TestCallsAreLoggedAndTimed(t *testing.T) {
 func TestStepsAreLogged(t *testing.T) {
 	t.Parallel()
 	undo := func(done bool, err error) []saga.Undo {
-		return []saga.Undo{{Run: func(context.Context) (bool, error) { return done, err }}}
+		return []saga.Undo{{What: "pod", Run: func(context.Context) (bool, error) { return done, err }}}
 	}
 	fine := func(context.Context) error { return nil }
 	steps := []saga.Step{
@@ -89,12 +89,12 @@ func TestStepsAreLogged(t *testing.T) {
 	}
 	failures := []map[string]any{
 		line("WARN", "step failed", "D", "error", "panic: fault", "stack", "present"),
-		line("ERROR", "undo failed", "C", "error", "is still there"),
-		line("INFO", "undone", "A"),
+		line("ERROR", "undo failed", "C", "what", "pod", "error", "is still there"),
+		line("INFO", "undone", "A", "what", "pod"),
 	}
 	all := []map[string]any{
 		line("DEBUG", "step", "A"), line("DEBUG", "step", "B"), line("DEBUG", "step", "C"),
-		failures[0], failures[1], line("DEBUG", "nothing to undo", "B"), failures[2],
+		failures[0], failures[1], line("DEBUG", "nothing to undo", "B", "what", "pod"), failures[2],
 	}
 	for level, want := range map[slog.Level][]map[string]any{slog.LevelInfo: failures, slog.LevelDebug: all} {
 		t.Run(level.String(), func(t *testing.T) {

@@ -21,7 +21,10 @@ import (
 type Undo struct {
 	// Key is the undo's name in the map that callers read; empty = not told.
 	Key string
-	// Run takes back and reports true if something existed and is gone. It must be safe to repeat
+	// What names in a word what it takes back, for people: a step may have several undos.
+	What string
+	// Run takes back and reports true if something existed and is gone, or what the step had changed is as it
+	// was. It must be safe to repeat
 	// and safe to run when the step did nothing: then it reports false without an error.
 	Run func(ctx context.Context) (bool, error)
 }
@@ -51,6 +54,7 @@ type Event struct {
 	Step    string
 	Phase   Phase
 	Key     string // of the undo
+	What    string // of the undo
 	Undone  bool   // AfterUndo: something existed and is gone
 	Err     error
 	Elapsed time.Duration
@@ -168,7 +172,7 @@ func (r *runner) undo(ctx context.Context) (map[string]bool, error) {
 	for i := len(r.stack) - 1; i >= 0; i-- {
 		e := r.stack[i]
 		begin := time.Now()
-		r.tell(ctx, Event{Step: e.step, Phase: BeforeUndo, Key: e.undo.Key})
+		r.tell(ctx, Event{Step: e.step, Phase: BeforeUndo, Key: e.undo.Key, What: e.undo.What})
 		var done bool
 		err := guard(func() (err error) {
 			done, err = e.undo.Run(ctx)
@@ -181,7 +185,9 @@ func (r *runner) undo(ctx context.Context) (map[string]bool, error) {
 		if e.undo.Key != "" {
 			undone[e.undo.Key] = undone[e.undo.Key] || done
 		}
-		r.tell(ctx, Event{Step: e.step, Phase: AfterUndo, Key: e.undo.Key, Undone: done, Err: err, Elapsed: time.Since(begin)})
+		r.tell(ctx, Event{
+			Step: e.step, Phase: AfterUndo, Key: e.undo.Key, What: e.undo.What, Undone: done, Err: err, Elapsed: time.Since(begin),
+		})
 	}
 	return undone, errors.Join(errs...)
 }

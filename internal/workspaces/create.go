@@ -78,7 +78,7 @@ func (l *launch) createSteps(lock farm.Lock) []saga.Step {
 	}
 	steps = append(steps, build...)
 	steps = append(steps, l.podSteps()...)
-	return append(steps, saga.Step{Name: "CLOSE", Undos: []saga.Undo{{Run: l.undoClose}}, Do: func(ctx context.Context) error {
+	return append(steps, saga.Step{Name: "CLOSE", Undos: []saga.Undo{{What: farm.WhatRecord, Run: l.undoClose}}, Do: func(ctx context.Context) error {
 		if err := lock.Err(); err != nil {
 			return l.fail(farm.Internal, farm.StepCreatePod, farm.CreatePodFailed, fmt.Errorf("lock of user %s was lost: %w", l.user, err))
 		}

@@ -178,7 +178,7 @@ func (s *Service) removeKeytab(ctx context.Context, node farm.NodeName, user far
 	if node == "" || user == "" {
 		return nil, nil
 	}
-	err = s.dropKeytab(ctx, node, user, pod)
+	_, err = s.dropKeytab(ctx, node, user, pod)
 	if err == nil {
 		return nil, nil
 	}

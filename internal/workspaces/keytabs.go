@@ -10,16 +10,18 @@ import (
 	"config-server/internal/farm"
 )
 
-// dropKeytab takes the user's keytab from a node, unless another workspace of that user is there.
-func (s *Service) dropKeytab(ctx context.Context, node farm.NodeName, user farm.UserName, gone farm.PodName) error {
+// dropKeytab takes the user's keytab from a node, unless another workspace of that user is there, and
+// reports whether none is there by now.
+func (s *Service) dropKeytab(ctx context.Context, node farm.NodeName, user farm.UserName, gone farm.PodName) (removed bool, err error) {
 	if !s.Kerberos.Enabled() {
-		return nil
+		return false, nil
 	}
 	used, err := s.hasPodOn(ctx, node, user, gone)
 	if err != nil || used {
-		return err
+		return false, err
 	}
-	return s.Kerberos.Remove(ctx, node, user)
+	err = s.Kerberos.Remove(ctx, node, user)
+	return err == nil, err
 }
 
 // hasPodOn tells whether a user has a workspace on a node beside the one that is gone.

@@ -39,9 +39,11 @@ type launch struct {
 	created farm.Pod
 
 	recorded       bool // the operation's record may exist
+	begun          bool // it does, or did
 	closed         bool // the operation's record may be gone already
 	reserved       bool // rows may exist
 	deployed       bool // the keytab may be on the node
+	keytabLies     bool // it is
 	posted         bool // the pod may exist
 	touched        bool // migrate: the record may say that the old pod was touched
 	undecided      bool // migrate: the record may or may not say that the old pod was touched
@@ -97,8 +99,8 @@ func (l *launch) buildSteps() []saga.Step {
 			Name: string(farm.StepBuildPodSpec) + ":account",
 			// Undone last: first the record, which stays if anything else stayed, and the rows before it.
 			Undos: []saga.Undo{
-				{Run: l.undoRecord},
-				{Key: farm.KeyNodePortsReleased, Run: l.undoPorts},
+				{What: farm.WhatRecord, Run: l.undoRecord},
+				{Key: farm.KeyNodePortsReleased, What: farm.WhatPorts, Run: l.undoPorts},
 			},
 			Do: func(ctx context.Context) error {
 				if err := l.readAccount(ctx); err != nil {
@@ -112,7 +114,7 @@ func (l *launch) buildSteps() []saga.Step {
 		{Name: string(farm.StepBuildPodSpec) + ":ports", Do: l.reservePorts},
 		{
 			Name:  string(farm.StepBuildPodSpec) + ":keytab",
-			Undos: []saga.Undo{{Run: l.undoKeytab}},
+			Undos: []saga.Undo{{What: farm.WhatKeytab, Run: l.undoKeytab}},
 			Do:    l.deployKeytab,
 		},
 		{Name: string(farm.StepBuildPodSpec) + ":spec", Do: l.buildSpec},
@@ -125,14 +127,16 @@ func (l *launch) podSteps() []saga.Step {
 		{
 			Name: string(farm.StepCreatePod),
 			Undos: []saga.Undo{
-				{Key: farm.KeyPodDeleted, Run: l.undoPod},
-				{Key: farm.KeyServicesDeleted, Run: l.undoServices},
+				{Key: farm.KeyPodDeleted, What: farm.WhatPod, Run: l.undoPod},
+				{Key: farm.KeyServicesDeleted, What: farm.WhatServices, Run: l.undoServices},
 			},
 			Do: l.createPod,
 		},
 	}
 	if l.Settings.AccountSecret {
-		steps = append(steps, saga.Step{Name: stepAccountSecret, Undos: []saga.Undo{{Run: l.undoAccountSecret}}, Do: l.putAccountSecret})
+		steps = append(steps, saga.Step{
+			Name: stepAccountSecret, Undos: []saga.Undo{{What: farm.WhatSecret, Run: l.undoAccountSecret}}, Do: l.putAccountSecret,
+		})
 	}
 	return append(steps,
 		saga.Step{Name: string(farm.StepWaitPodReady), Do: l.waitReady},
@@ -172,6 +176,7 @@ func (l *launch) record(ctx context.Context) error {
 	if err := l.begin(ctx, l.operation); err != nil {
 		return l.buildFailed(farm.Internal, err)
 	}
+	l.begun = true
 	return nil
 }
 
@@ -181,7 +186,7 @@ func (l *launch) undoRecord(ctx context.Context) (bool, error) {
 	if !l.recorded || l.leftover {
 		return false, nil
 	}
-	return false, l.Operations.End(ctx, l.operation.ID)
+	return l.begun, l.Operations.End(ctx, l.operation.ID)
 }
 
 func (l *launch) owner() farm.PortOwner {
@@ -220,6 +225,7 @@ func (l *launch) deployKeytab(ctx context.Context) error {
 		l.deployed = l.deployed && !errors.Is(err, farm.ErrNotFound)
 		return l.buildFailed(farm.Internal, err)
 	}
+	l.keytabLies = l.deployed
 	return nil
 }
 
@@ -227,11 +233,11 @@ func (l *launch) undoKeytab(ctx context.Context) (bool, error) {
 	if !l.deployed || l.undecided {
 		return false, nil
 	}
-	err := l.dropKeytab(ctx, l.node, l.user, l.pod)
+	removed, err := l.dropKeytab(ctx, l.node, l.user, l.pod)
 	if err != nil && !errors.Is(err, farm.ErrDeferred) {
 		l.leftover = true
 	}
-	return false, err
+	return removed && l.keytabLies, err
 }
 
 func (l *launch) buildSpec(ctx context.Context) error {
@@ -430,5 +436,5 @@ func (l *launch) undoClose(ctx context.Context) (bool, error) {
 	if !l.closed {
 		return false, nil
 	}
-	return false, l.Operations.Begin(ctx, l.operation)
+	return true, l.Operations.Begin(ctx, l.operation)
 }

@@ -205,7 +205,7 @@ func (s *Service) move(ctx context.Context, lock farm.Lock, user farm.UserName, 
 	steps = append(steps, rest[2:]...)
 	steps = append(steps, launch.podSteps()...)
 	steps = append(steps, saga.Step{
-		Name: "TOUCH_OLD_POD", Undos: []saga.Undo{{Run: launch.undoTouch}},
+		Name: "TOUCH_OLD_POD", Undos: []saga.Undo{{What: farm.WhatRecord, Run: launch.undoTouch}},
 		Do: func(ctx context.Context) error { return launch.touch(ctx, lock) },
 	})
 	told := s.tell(ctx, launch.operation, launch.words, launch.refresh)
@@ -258,7 +258,7 @@ func (l *launch) undoTouch(ctx context.Context) (bool, error) {
 		l.undecided, l.leftover = true, true
 		return false, err
 	}
-	return false, nil
+	return true, nil
 }
 
 // save runs the save script. A script that fails, or that does not end, leaves the old pod running.

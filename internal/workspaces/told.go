@@ -106,7 +106,7 @@ func (t *told) observe(event saga.Event) {
 		case event.Undone:
 			result = farm.ResultUndone
 		}
-		p.Undo = append(p.Undo, farm.UndoResult{Step: step, Result: result})
+		p.Undo = append(p.Undo, farm.UndoResult{Step: step, What: event.What, Result: result})
 	}
 }
 

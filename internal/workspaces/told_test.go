@@ -70,7 +70,7 @@ func steps(err error, names ...string) []saga.Step {
 	var all []saga.Step
 	for i, name := range names {
 		all = append(all, saga.Step{
-			Name: name, Undos: []saga.Undo{{Run: func(context.Context) (bool, error) { return i == 0, nil }}},
+			Name: name, Undos: []saga.Undo{{What: "what of " + name, Run: func(context.Context) (bool, error) { return i == 0, nil }}},
 			Do: func(context.Context) error {
 				if i == len(names)-1 {
 					return err
@@ -174,7 +174,10 @@ func TestTellingOfAFailure(t *testing.T) {
 		ID: "1", Kind: farm.OperationCreate, User: "kim", Stage: farm.StageFailed, Message: want[5], Code: farm.PodReadyTimeout,
 		Detail: "no user of this uid", RequestID: "r-7", Done: true,
 		Steps: []farm.StepResult{{Step: "CREATE_POD", Result: farm.ResultOK}, {Step: "WAIT_POD_READY", Result: farm.ResultError}},
-		Undo:  []farm.UndoResult{{Step: "WAIT_POD_READY", Result: farm.ResultNone}, {Step: "CREATE_POD", Result: farm.ResultUndone}},
+		Undo: []farm.UndoResult{
+			{Step: "WAIT_POD_READY", What: "what of WAIT_POD_READY", Result: farm.ResultNone},
+			{Step: "CREATE_POD", What: "what of CREATE_POD", Result: farm.ResultUndone},
+		},
 	}
 	if diff := cmp.Diff(end, b.last(), anyTime); diff != "" {
 		t.Errorf("the end (-want +got):\n%s", diff)

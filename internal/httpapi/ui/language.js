@@ -37,8 +37,9 @@ export function text(key, values = {}) {
   return typeof found !== 'string' ? String(key) : found.replace(/\{(\w+)\}/g, (_, name) => String(values[name]));
 }
 
-// stageText and kindText fall back to the word of the API: the service may be newer than the page.
+// stageText, whatText and kindText fall back to the word of the API: the service may be newer than the page.
 export function stageText(stage) { return texts[language].stages[stage] ?? stage; }
+export function whatText(what) { return texts[language].whats[what] ?? what; }
 export function kindText(kind) { return texts[language].kinds[kind] ?? ''; }
 
 // formatters are costly to make, so each is made once.

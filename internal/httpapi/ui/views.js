@@ -1,6 +1,6 @@
 // How one workspace, node, operation or finding looks. Each function returns { node, update(item) }.
 
-import { kindText, moment, number, span, stageText, text, took } from './language.js';
+import { kindText, moment, number, span, stageText, text, took, whatText } from './language.js';
 import { fillOnce, make, setAttribute, setShare, setText } from './dom.js';
 
 // serverClock is what the service's clock is ahead of this one's, in milliseconds.
@@ -198,7 +198,8 @@ function operationBody(item) {
   });
   const parts = [facts, make('h3', '', text('steps')), steps.length > 0 ? make('ol', 'steps', ...steps) : make('p', 'hint', text('noSteps'))];
   if (item.undo.length > 0) {
-    const undone = item.undo.map((undo) => make('li', undo.result, mark(undo.result), make('span', 'step mono', undo.step), make('span', 'figure', text(undo.result))));
+    const undone = item.undo.map((undo) => make('li', undo.result, mark(undo.result), make('span', 'what', whatText(undo.what)),
+      make('span', 'step mono', undo.step), make('span', 'figure', text(undo.result))));
     parts.push(make('h3', '', text('undo')), make('ol', 'steps undone', ...undone));
   }
   return parts;
