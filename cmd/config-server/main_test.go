@@ -54,6 +54,7 @@ func TestCommandLine(t *testing.T) {
 		"pods of an impossible name":  {[]string{"pods", "status", ".."}, exitUsage, "", "is a path"},
 		"too many operations":         {[]string{"operations", "list", "--limit", "501"}, exitUsage, "", "is not in 1..500"},
 		"operations of no number":     {[]string{"operations", "list", "--limit", "x"}, exitUsage, "", `"x"`},
+		"operations of a path":        {[]string{"operations", "list", "--user", "a/b"}, exitUsage, "", "--user: "},
 		"completion of no shell":      {[]string{"completion"}, exitUsage, "", "bash, fish, zsh"},
 		"completion of another shell": {[]string{"completion", "powershell"}, exitUsage, "", "bash, fish, zsh"},
 		"a token in the arguments":    {[]string{"users", "list", "--token", "secret"}, exitUsage, "", "unknown flag: --token\n"},

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"config-server/internal/client"
+	"config-server/internal/farm"
 )
 
 // mostOperations is what the service lists at most.
@@ -44,6 +45,11 @@ GET /operations, which also has each step with its time, what was undone, and wh
 	command.Args = func(command *cobra.Command, args []string) error {
 		if limit < 1 || limit > mostOperations {
 			return fmt.Errorf("--limit %d is not in 1..%d", limit, mostOperations)
+		}
+		if user != "" {
+			if err := farm.CheckPossible(user); err != nil {
+				return fmt.Errorf("--user: %w", err)
+			}
 		}
 		return noArguments(command, args)
 	}

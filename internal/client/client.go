@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -74,8 +75,14 @@ func New(opts Options) (*Client, error) {
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
 		return nil, fmt.Errorf("%q is no address of a service: it has to be like http://127.0.0.1:8000", opts.URL)
 	}
-	if base.User != nil || base.RawQuery != "" || base.Fragment != "" {
+	// Both signs count with nothing behind them too, of which net/url tells nothing.
+	if base.User != nil || strings.ContainsAny(opts.URL, "?#") {
 		return nil, errors.New("the address of a service has no user, no question mark and no number sign in it")
+	}
+	if port := base.Port(); port != "" {
+		if number, err := strconv.ParseUint(port, 10, 16); err != nil || number == 0 {
+			return nil, fmt.Errorf("%s is no port of a service: it has to be from 1 to 65535", port)
+		}
 	}
 	if strings.ContainsFunc(opts.Token, func(r rune) bool { return r < ' ' || r > '~' }) {
 		return nil, errors.New("the token has characters that no header can bear")

@@ -55,6 +55,12 @@ func TestNewRefusesWhatIsNoAddress(t *testing.T) {
 		"no host":              {URL: "http://"},
 		"a password in it":     {URL: "http://a:secret@127.0.0.1:8000"},
 		"a query":              {URL: "http://127.0.0.1:8000?x=secret"},
+		"an empty query":       {URL: "http://127.0.0.1:8000/?"},
+		"a fragment":           {URL: "http://127.0.0.1:8000/#secret"},
+		"an empty fragment":    {URL: "http://127.0.0.1:8000/#"},
+		"a port too high":      {URL: "http://127.0.0.1:65536"},
+		"a port far too high":  {URL: "http://127.0.0.1:99999999999999999999"},
+		"port 0":               {URL: "http://127.0.0.1:0"},
 		"a token of two lines": {URL: "http://127.0.0.1:8000", Token: "secret\r\nHost: evil"},
 	} {
 		t.Run(name, func(t *testing.T) {

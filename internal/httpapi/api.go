@@ -161,7 +161,7 @@ func New(opts Options) *API {
 		a.mountAccounts(r)
 	})
 	a.expectRoutes(r)
-	return &API{Handler: health(r), api: a}
+	return &API{Handler: a.health(r), api: a}
 }
 
 // expectRoutes tells the metrics of every route.

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"io"
 	"net/http"
+	"time"
 )
 
 // Paths that stay open without a token.
@@ -13,11 +14,15 @@ const (
 )
 
 // health answers GET /health before any middleware: nothing that hangs elsewhere can hold it up.
-func health(next http.Handler) http.Handler {
+func (a *api) health(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != pathHealth || (r.Method != http.MethodGet && r.Method != http.MethodHead) {
 			next.ServeHTTP(w, r)
 			return
+		}
+		if r.ContentLength != 0 {
+			setReadDeadline(w, time.Now().Add(a.BodyWait))
+			answerFirst(w)
 		}
 		answerHealth(w, r)
 	})

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
+	"mime"
 	"net/http"
 	"strconv"
 	"strings"
@@ -130,18 +131,33 @@ func matches(values []string, etag string) bool {
 	return false
 }
 
-// acceptsGzip reports whether Accept-Encoding names gzip without refusing it by q=0.
+// acceptsGzip reports whether an answer shall be zipped, as RFC 9110 (12.5.3) weighs it: gzip is accepted, by
+// name or by a star, and the plain form is not named as the better one.
 func acceptsGzip(values []string) bool {
+	weights := acceptedWeights(values)
+	gzip, named := weights["gzip"]
+	if !named {
+		gzip = weights["*"]
+	}
+	return gzip > 0 && gzip >= weights["identity"]
+}
+
+// acceptedWeights are what a header such as Accept or Accept-Encoding names, in lower case, with its weights. A
+// weight that is left out, or is no number, is 1; of a name that stands there twice the first counts.
+func acceptedWeights(values []string) map[string]float64 {
+	weights := map[string]float64{}
 	for _, value := range values {
-		for coding := range strings.SplitSeq(value, ",") {
-			name, parameters, _ := strings.Cut(coding, ";")
-			if !strings.EqualFold(strings.TrimSpace(name), "gzip") {
+		for part := range strings.SplitSeq(value, ",") {
+			name, parameters, err := mime.ParseMediaType(part)
+			if _, known := weights[name]; err != nil || known {
 				continue
 			}
-			weight, _ := strings.CutPrefix(strings.ReplaceAll(parameters, " ", ""), "q=")
-			q, err := strconv.ParseFloat(weight, 64)
-			return err != nil || q > 0
+			weight, err := strconv.ParseFloat(parameters["q"], 64)
+			if err != nil {
+				weight = 1
+			}
+			weights[name] = weight
 		}
 	}
-	return false
+	return weights
 }

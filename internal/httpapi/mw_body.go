@@ -8,13 +8,16 @@ import (
 )
 
 // limitBody bounds a request's body in size (refuseLongBody and read answer a longer one with 413) and
-// in the time that it may take to arrive. The time counts for requests whose body nobody reads as well, because
-// net/http reads it before it sends the answer.
+// in the time that it may take to arrive. A body that no handler reads is not waited for: the answer goes out
+// at once, and the connection ends with it.
 func (a *api) limitBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body != nil && r.Body != http.NoBody {
 			setReadDeadline(w, time.Now().Add(a.BodyWait))
 			r.Body = http.MaxBytesReader(w, r.Body, a.BodyLimit)
+			if !bodyIsRead(r.Method) {
+				answerFirst(w)
+			}
 		}
 		next.ServeHTTP(w, r)
 	})
@@ -29,7 +32,7 @@ func (a *api) refuseLongBody(next http.Handler) http.Handler {
 			a.fail(w, r, tooLarge(a.BodyLimit))
 			return
 		}
-		if unread := r.Method != http.MethodPut && r.Method != http.MethodPost; unread && r.ContentLength < 0 {
+		if !bodyIsRead(r.Method) && r.ContentLength < 0 {
 			if _, err := a.readAll(w, r); err != nil {
 				a.fail(w, r, err)
 				return
@@ -38,6 +41,13 @@ func (a *api) refuseLongBody(next http.Handler) http.Handler {
 		next.ServeHTTP(w, r)
 	})
 }
+
+// bodyIsRead tells whether requests of a method have a body that handlers read.
+func bodyIsRead(method string) bool { return method == http.MethodPut || method == http.MethodPost }
+
+// answerFirst keeps net/http from reading the request's body before it sends the answer. What comes of the
+// body afterwards must not be taken for another request, so the connection is not used again.
+func answerFirst(w http.ResponseWriter) { w.Header().Set("Connection", "close") }
 
 func tooLarge(limit int64) error {
 	return farm.Errorf(farm.TooLarge, "request body is larger than %d bytes", limit)

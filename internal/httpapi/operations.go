@@ -63,7 +63,10 @@ func (a *api) listOperations(w http.ResponseWriter, r *http.Request) error {
 }
 
 func readListOperations(r *http.Request) (user farm.UserName, limit int, err error) {
-	query := r.URL.Query()
+	query, err := readQuery(r)
+	if err != nil {
+		return "", 0, err
+	}
 	if name := query.Get("username"); name != "" {
 		if err := farm.CheckPossible(name); err != nil {
 			return "", 0, farm.Errorf(farm.Invalid, "%v", err)

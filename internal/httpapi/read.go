@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"time"
 	"unicode/utf8"
 
@@ -54,6 +55,16 @@ func (a *api) readAll(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	failure := farm.Errorf(farm.Invalid, "request body could not be read")
 	failure.Cause = err
 	return nil, failure
+}
+
+// readQuery takes the request's query. One that is malformed is farm.Invalid: what net/url makes of it by
+// itself lacks parameters, and the answer would be to another question.
+func readQuery(r *http.Request) (url.Values, error) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, farm.Errorf(farm.Invalid, "malformed query: %v", err)
+	}
+	return query, nil
 }
 
 func isNull(raw json.RawMessage) bool { return string(raw) == "null" }

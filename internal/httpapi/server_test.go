@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -129,6 +131,84 @@ func TestStalledBody(t *testing.T) {
 				t.Errorf("answer: %s", answer)
 			}
 		})
+	}
+}
+
+// Who says that a body follows, and sends none, has the answer at once where nobody reads it. A stream is
+// no exception.
+func TestNobodyWaitsForABodyThatIsNotRead(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ request, header, answer, text string }{
+		"health":    {"GET /health", "", "200 OK", "OK"},
+		"a list":    {"GET /accounts/users", "", "200 OK", "user2100"},
+		"a status":  {"GET /pods/kim/status", "", "200 OK", `"stage":"ready"`},
+		"a stream":  {"GET /pods/kim/status", "Accept: text/event-stream\r\n", "200 OK", `"stage":"ready"`},
+		"a removal": {"DELETE /accounts/groups/a", "", "200 OK", "deleted"},
+		"no route":  {"GET /nothing", "", "404 Not Found", "no such route"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := serve(t, newService(func(opts *httpapi.Options, _ *service) { opts.BodyWait = time.Hour }))
+			conn, err := net.Dial("tcp", server.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: x\r\n%sContent-Length: 100\r\n\r\n", c.request, c.header); err != nil {
+				t.Fatal(err)
+			}
+			answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer answer.Body.Close()
+			body, err := io.ReadAll(answer.Body)
+			if answer.Status != c.answer || !strings.Contains(string(body), c.text) || err != nil {
+				t.Errorf("%s %s, %v", answer.Status, body, err)
+			}
+		})
+	}
+}
+
+// A body that comes after the answer is never taken for another request.
+func TestALateBodyIsNoRequest(t *testing.T) {
+	t.Parallel()
+	s := newService()
+	server := serve(t, s)
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	const late = "GET /accounts/groups HTTP/1.1\r\nHost: x\r\n\r\n"
+	if _, err := fmt.Fprintf(conn, "GET /accounts/users HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", len(late)); err != nil {
+		t.Fatal(err)
+	}
+	answers := bufio.NewReader(conn)
+	answer, err := http.ReadResponse(answers, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(answer.Body)
+	_ = answer.Body.Close()
+	if answer.StatusCode != 200 || !answer.Close || err != nil {
+		t.Errorf("%d %s, %v", answer.StatusCode, body, err)
+	}
+	if _, err := io.WriteString(conn, late+late); err != nil {
+		t.Fatal(err)
+	}
+	// The connection may end with an error, because something sent is never read.
+	if more, _ := io.ReadAll(answers); len(more) > 0 {
+		t.Errorf("one more answer: %s", more)
+	}
+	if worked := s.worked(); slices.Contains(worked, "groups") {
+		t.Errorf("use cases asked: %q", worked)
 	}
 }
 

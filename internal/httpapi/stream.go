@@ -4,10 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"mime"
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
 	"config-server/internal/farm"
@@ -29,17 +26,7 @@ func wantsStream(r *http.Request) bool {
 	if r.Method == http.MethodHead {
 		return false
 	}
-	for _, value := range r.Header.Values("Accept") {
-		for part := range strings.SplitSeq(value, ",") {
-			kind, parameters, err := mime.ParseMediaType(part)
-			if err != nil || kind != contentEvents {
-				continue
-			}
-			q, err := strconv.ParseFloat(parameters["q"], 64)
-			return err != nil || q > 0
-		}
-	}
-	return false
+	return acceptedWeights(r.Header.Values("Accept"))[contentEvents] > 0
 }
 
 const contentEvents = "text/event-stream"
