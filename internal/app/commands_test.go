@@ -19,7 +19,7 @@ const maxBinary = 64 << 20
 func TestTheBinaryIsNotBigWithoutNeed(t *testing.T) {
 	t.Parallel()
 	testkit.Need(t, "service process", "golang", "go")
-	path, err := testkit.ServiceBinary(testkit.Build{NoRace: true, Stripped: true})
+	path, err := testkit.ServiceBinary(testkit.Build{NoRace: true, Release: true})
 	if err != nil {
 		t.Fatal(err)
 	}

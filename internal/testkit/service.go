@@ -31,8 +31,8 @@ type ServiceProcess struct {
 type Build struct {
 	Tags   string // build tags, separated by commas
 	NoRace bool   // without the race detector, for measurements
-	// Stripped is as make build links it: without symbols.
-	Stripped bool
+	// Release is as make build builds it: static, without symbols.
+	Release bool
 }
 
 // builtServices holds the binaries that this process has built.
@@ -156,11 +156,12 @@ func ServiceBinary(build Build) (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "config-server")
-	flags := ""
-	if build.Stripped {
-		flags = "-s -w"
+	cmd := exec.Command("go", "build", "-race="+strconv.FormatBool(!build.NoRace), "-tags", build.Tags)
+	if build.Release {
+		cmd.Args = append(cmd.Args, "-trimpath", "-ldflags", "-s -w")
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	}
-	cmd := exec.Command("go", "build", "-race="+strconv.FormatBool(!build.NoRace), "-tags", build.Tags, "-ldflags", flags, "-o", path, "./cmd/config-server")
+	cmd.Args = append(cmd.Args, "-o", path, "./cmd/config-server")
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the service: %w\n%s", err, out)

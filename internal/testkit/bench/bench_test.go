@@ -108,7 +108,7 @@ func build() testkit.Build {
 	if os.Getenv("BENCH_PROFILE") != "" {
 		return testkit.Build{NoRace: true, Tags: "profiling"}
 	}
-	return testkit.Build{NoRace: true, Stripped: true}
+	return testkit.Build{NoRace: true, Release: true}
 }
 
 // usage reads what the service uses.
