@@ -274,6 +274,7 @@ func TestCreateUserLooksBeforeItTouchesAHome(t *testing.T) {
 		{"owned by the retired uid of the same name", &homeDir{owner: 20050}, "uid:20050:zed\ngid:20050:zed\n", 20050, false},
 		{"owned by an old retired uid below the band", &homeDir{owner: 1501}, "uid:1501:zed\n", 1501, false},
 		{"owned by the retired uid of another name", &homeDir{owner: 20050}, "uid:20050:eve\n", 0, false},
+		{"owned by the retired uid of the same name and of another", &homeDir{owner: 20050}, "uid:20050:zed\nuid:20050:eve\n", 0, false},
 		{"owned by a uid that two names had", &homeDir{owner: 20050}, "uid:20050:zed\nuid:20050:eve\n", 0, false},
 		{"owned by a retired number that was only a gid", &homeDir{owner: 20050}, "gid:20050:zed\n", 0, false},
 		{"owned by a retired uid that somebody has now", &homeDir{owner: 20000}, "uid:20000:zed\n", 0, false},

@@ -11,6 +11,7 @@ import (
 
 	"config-server/internal/audit"
 	"config-server/internal/config"
+	"config-server/internal/ledger"
 	"config-server/internal/obs"
 )
 
@@ -125,7 +126,7 @@ func (a *App) collectLedger(ctx context.Context, in *audit.Input) {
 		in.Entries = append(in.Entries, audit.Entry{ID: entry.ID, Kind: string(entry.Kind), User: entry.User, StartedAt: entry.StartedAt})
 	}
 	for _, retired := range found.Retired {
-		in.Retired = append(in.Retired, audit.Retired{ID: retired.ID, Name: retired.Name})
+		in.Retired = append(in.Retired, audit.Retired{ID: retired.ID, Name: retired.Name, Group: retired.Kind == ledger.GID})
 	}
 	for part, err := range map[audit.Part]error{
 		audit.PartSudoers: found.SudoersErr, audit.PartJournal: found.EntriesErr, audit.PartRetired: found.RetiredErr,

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"config-server/internal/testkit"
 	"config-server/internal/testkit/world"
 )
@@ -131,6 +133,31 @@ func checkSilence(t *testing.T, s *testkit.ServiceProcess, k *krb5Parts, keytab 
 		if secret != "" && strings.Contains(log, secret) {
 			t.Errorf("the log shows %s", what)
 		}
+	}
+}
+
+// A workspace whose pod somebody removed by hand leaves its keytab on the node. Its rows still say which
+// node that is.
+func TestDeletingAPodThatIsGoneTakesItsKeytab(t *testing.T) {
+	t.Parallel()
+	w, k, s := krb5World(t, map[string]string{"RECONCILE_INTERVAL": "0"}, "farm5", "farm6")
+	world.Call(t, s.URL, "PUT", "/accounts/users", world.UserBody("kim"), 201)
+	first, second := createOn(t, w, s, "kim", "farm6"), createOn(t, w, s, "kim", "farm6")
+	for i, pod := range []string{first, second} {
+		at := int64(0)
+		if err := w.Cluster.Admin(t).CoreV1().Pods(w.Cluster.Namespace).Delete(t.Context(), pod, metav1.DeleteOptions{GracePeriodSeconds: &at}); err != nil {
+			t.Fatal(err)
+		}
+		if answer := deletePod(t, s, pod); !strings.Contains(string(answer.Body), `"already_absent":true`) {
+			t.Errorf("%s", answer.Body)
+		}
+		// While the second workspace is there it needs the keytab.
+		if got, err := k.deployed(); len(got) != 1-i || err != nil {
+			t.Errorf("keytabs %q after %d of 2 workspaces, %v", got, i+1, err)
+		}
+	}
+	if secretOf(t, w, "krb5-keytab-kim") == nil {
+		t.Error("the keytab's Secret is gone with the workspace; it is the account's")
 	}
 }
 

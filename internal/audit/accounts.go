@@ -184,12 +184,29 @@ func (c *comparison) whose(owner farm.ID, name string) string {
 			return fmt.Sprintf(", which is account %s", a.Name)
 		}
 	}
+	had := false
+	var others []string
 	for _, r := range c.Retired {
-		if r.ID == owner && r.Name == name {
-			return fmt.Sprintf(", which was %s's: PUT /accounts/users takes it up again", name)
+		switch {
+		case r.ID != owner:
+		case r.Name != name:
+			others = append(others, r.Name)
+		default:
+			had = had || !r.Group
 		}
 	}
-	return ""
+	// As PUT /accounts/users decides: a number that was anybody else's too, or is a group's, goes to nobody.
+	group, taken := c.byGID[owner]
+	switch {
+	case !had:
+		return ""
+	case len(others) > 0:
+		slices.Sort(others)
+		return fmt.Sprintf(", which was %s's and also %s's: PUT /accounts/users does not take it up", name, strings.Join(slices.Compact(others), ", "))
+	case taken && string(group.Name) != name:
+		return fmt.Sprintf(", which was %s's and is the number of group %s: PUT /accounts/users does not take it up", name, group.Name)
+	}
+	return fmt.Sprintf(", which was %s's: PUT /accounts/users takes it up again", name)
 }
 
 func namesOf[T any](list []T, name func(T) string) []string {

@@ -41,8 +41,9 @@ type Entry struct {
 
 // Retired is a number that was given once.
 type Retired struct {
-	ID   farm.ID
-	Name string
+	ID    farm.ID
+	Name  string
+	Group bool // it was a group's, not an account's
 }
 
 // Damage is a line of an account file that no program understands. It has the line's place and not

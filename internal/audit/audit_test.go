@@ -156,6 +156,62 @@ func faults() []one {
 	}
 }
 
+// One port is told as one, by its number, and several from the lowest on.
+func TestPortsAreCountedInWords(t *testing.T) {
+	t.Parallel()
+	row := func(port int) farm.Row {
+		return farm.Row{User: "lee", Pod: "ailab-lee-0000000d", Port: farm.Port{External: port}}
+	}
+	for want, breaks := range map[string]func(in *audit.Input){
+		"port 30009, reserved for a pod that is gone":         func(in *audit.Input) { in.Rows = append(in.Rows, row(30009)) },
+		"2 ports from 30009, reserved for a pod that is gone": func(in *audit.Input) { in.Rows = append(in.Rows, row(30009), row(30010)) },
+		"phase Failed, and it holds port 30002":               func(in *audit.Input) { in.Pods[1].Phase = "Failed" },
+		"phase Failed, and it holds 2 ports from 30000":       func(in *audit.Input) { in.Pods[0].Phase = "Failed" },
+	} {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			in := whole()
+			breaks(&in)
+			found := audit.Compare(in).Findings
+			if len(found) != 1 || found[0].Detail != want {
+				t.Errorf("found %+v", found)
+			}
+		})
+	}
+}
+
+// The audit promises of a home without an account what PUT /accounts/users does with it.
+func TestWhoTakesUpAHomeOfNobody(t *testing.T) {
+	t.Parallel()
+	const takes, refuses = "which was gone's: PUT /accounts/users takes it up again", "PUT /accounts/users does not take it up"
+	for name, c := range map[string]struct {
+		retired []audit.Retired
+		groups  []farm.Group
+		want    string
+	}{
+		"nobody is known":             {nil, nil, "it belongs to uid 20009"},
+		"its own number":              {[]audit.Retired{{ID: 20009, Name: "gone"}}, nil, takes},
+		"its account's and its group": {[]audit.Retired{{ID: 20009, Name: "gone", Group: true}, {ID: 20009, Name: "gone"}}, nil, takes},
+		"its group's alone":           {[]audit.Retired{{ID: 20009, Name: "gone", Group: true}}, nil, "it belongs to uid 20009"},
+		"another's alone":             {[]audit.Retired{{ID: 20009, Name: "max"}}, nil, "it belongs to uid 20009"},
+		"its own and another's":       {[]audit.Retired{{ID: 20009, Name: "gone"}, {ID: 20009, Name: "max"}}, nil, "and also max's: " + refuses},
+		"another's and its own":       {[]audit.Retired{{ID: 20009, Name: "max", Group: true}, {ID: 20009, Name: "gone"}}, nil, "and also max's: " + refuses},
+		"its own, a group's by now":   {[]audit.Retired{{ID: 20009, Name: "gone"}}, []farm.Group{{Name: "max", GID: 20009}}, "is the number of group max: " + refuses},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in := whole()
+			in.Homes["gone"], in.Retired, in.Groups = 20009, c.retired, append(in.Groups, c.groups...)
+			for _, found := range audit.Compare(in).Findings {
+				if found.Kind == audit.HomeOfNobody && strings.HasSuffix(found.Detail, c.want) {
+					return
+				}
+			}
+			t.Errorf("found %+v", audit.Compare(in).Findings)
+		})
+	}
+}
+
 // rename gives lee's row and Service to another pod.
 func rename(in *audit.Input, pod farm.PodName, user farm.UserName) {
 	in.Rows[2].Pod, in.Rows[2].User, in.Services[2].Pod, in.Services[2].User = pod, user, pod, user

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"config-server/internal/farm"
@@ -45,7 +46,8 @@ func (c *comparison) doublePorts() {
 func (c *comparison) rowsOfNothing() {
 	for name, rows := range c.rows {
 		if _, alive := c.pods[name]; !alive && !c.busy[name] {
-			c.add(RowWithoutPod, string(name), rows[0].User, c.Places.deletePod(name), "%d ports from %d are reserved for a pod that is gone", len(rows), rows[0].Port.External)
+			c.add(RowWithoutPod, string(name), rows[0].User, c.Places.deletePod(name),
+				"%s, reserved for a pod that is gone", farm.PortsText(len(rows), rows[0].Port.External))
 		}
 	}
 }
@@ -105,12 +107,32 @@ func sqlText(text string) string {
 	return "'" + strings.NewReplacer("'", "''", `\`, "").Replace(text) + "'"
 }
 
+// portsOf names the ports of a pod by its rows, or, where it has more of them, by its Services.
+func (c *comparison) portsOf(pod farm.PodName) string {
+	var ports []int
+	for _, r := range c.rows[pod] {
+		ports = append(ports, r.Port.External)
+	}
+	if len(c.services[pod]) > len(ports) {
+		ports = nil
+		for _, s := range c.services[pod] {
+			for _, p := range s.Ports {
+				ports = append(ports, p.External)
+			}
+		}
+	}
+	if len(ports) == 0 {
+		return "a Service without ports"
+	}
+	return farm.PortsText(len(ports), slices.Min(ports))
+}
+
 func (c *comparison) pod(p farm.Pod) {
 	held := len(c.rows[p.Name]) + len(c.services[p.Name])
 	ended := p.Phase == "Failed" || p.Phase == "Succeeded"
 	switch {
 	case ended && held > 0:
-		c.add(EndedPod, string(p.Name), p.User, c.Places.deletePod(p.Name), "phase %s, and it holds %d ports", p.Phase, max(len(c.rows[p.Name]), len(c.services[p.Name])))
+		c.add(EndedPod, string(p.Name), p.User, c.Places.deletePod(p.Name), "phase %s, and it holds %s", p.Phase, c.portsOf(p.Name))
 	case held == 0 && c.has(PartRows, PartServices):
 		c.add(PodWithoutRow, string(p.Name), p.User, c.Places.deletePod(p.Name), "phase %s on node %s, with neither row nor Service: nobody can reach it", p.Phase, p.Node)
 	case len(c.rows[p.Name]) > 0 && len(c.services[p.Name]) == 0 && c.has(PartRows, PartServices):

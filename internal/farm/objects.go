@@ -1,6 +1,7 @@
 package farm
 
 import (
+	"fmt"
 	"strings"
 	"time"
 )
@@ -153,6 +154,14 @@ type Row struct {
 	Node      NodeName
 	Port      Port
 	CreatedAt time.Time
+}
+
+// PortsText names NodePorts for people: the one, or how many there are from the lowest on.
+func PortsText(count, lowest int) string {
+	if count == 1 {
+		return fmt.Sprintf("port %d", lowest)
+	}
+	return fmt.Sprintf("%d ports from %d", count, lowest)
 }
 
 // Labels and annotations by which workspaces are found (docs/api.md, Kubernetes).

@@ -232,7 +232,7 @@ func (r *Reconciler) staleRows(name farm.PodName, rows []farm.Row) removal {
 	slices.SortFunc(rows, func(a, b farm.Row) int { return cmp.Compare(a.Port.External, b.Port.External) })
 	return removal{
 		key: fmt.Sprintf("rows/%s/%d", name, rows[len(rows)-1].ID), pod: name,
-		finding: Finding{Kind: KindStaleRow, Object: string(name), User: rows[0].User, Detail: fmt.Sprintf("%d ports from %d", len(rows), rows[0].Port.External)},
+		finding: Finding{Kind: KindStaleRow, Object: string(name), User: rows[0].User, Detail: farm.PortsText(len(rows), rows[0].Port.External)},
 		remove: func(ctx context.Context) (string, error) {
 			if _, alive, err := r.Cluster.Pod(ctx, name); err != nil || alive {
 				return cond(alive, "the pod is there after all"), err

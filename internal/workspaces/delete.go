@@ -106,10 +106,11 @@ func (s *Service) Delete(ctx context.Context, podName string) (Deleted, error) {
 	ctx, cancel := s.detach(ctx)
 	defer cancel()
 
-	user, err := s.userOfPod(ctx, pod)
+	owner, err := s.ownerOfPod(ctx, pod)
 	if err != nil {
 		return Deleted{}, err
 	}
+	user := owner.User
 	name := podLock(pod)
 	if user != "" {
 		name = farm.UserLock(user)
@@ -131,8 +132,12 @@ func (s *Service) Delete(ctx context.Context, podName string) (Deleted, error) {
 	if err != nil {
 		return Deleted{}, err
 	}
+	node := found.Node
+	if !present {
+		node = owner.Node // where its keytab may lie still
+	}
 	operation := farm.Operation{
-		ID: uuid.NewString(), Kind: farm.OperationDelete, User: user, Pod: pod, Node: found.Node,
+		ID: uuid.NewString(), Kind: farm.OperationDelete, User: user, Pod: pod, Node: node,
 		Stage: farm.RecordRunning, Instance: s.Instance,
 	}
 	defer s.finish(operation.ID)
@@ -148,7 +153,7 @@ func (s *Service) Delete(ctx context.Context, podName string) (Deleted, error) {
 	steps = append(steps, run.steps()...)
 	steps = append(steps,
 		saga.Step{Name: stepRemoveKeytab, Do: func(ctx context.Context) error {
-			warning, err := s.removeKeytab(ctx, found.Node, user, pod)
+			warning, err := s.removeKeytab(ctx, node, user, pod)
 			warnings = append(warnings, warning...)
 			keytabStays = err != nil
 			return nil
@@ -214,37 +219,37 @@ func (s *Service) lookUp(ctx context.Context, pod farm.PodName) (farm.Pod, bool,
 	return found, present, nil
 }
 
-// userOfPod finds whose workspace a pod is: by its label, else by its rows, else by its Services.
-// The pod's name is never taken apart, because names may contain what separates its parts. Empty =
-// nothing is known of such a pod.
-func (s *Service) userOfPod(ctx context.Context, pod farm.PodName) (farm.UserName, error) {
+// ownerOfPod finds whose workspace a pod is: by its label, else by its rows, else by its Services; of a
+// pod that is gone the rows tell the node too. The pod's name is never taken apart, because names may
+// contain what separates its parts. No user = nothing is known of such a pod.
+func (s *Service) ownerOfPod(ctx context.Context, pod farm.PodName) (farm.PortOwner, error) {
 	found, present, err := s.lookUp(ctx, pod)
 	if err != nil {
-		return "", err
+		return farm.PortOwner{}, err
 	}
 	if present && found.User != "" {
-		return found.User, nil
+		return farm.PortOwner{User: found.User, Pod: pod, Node: found.Node}, nil
 	}
 	none := s.newRemoval("", pod, farm.Pod{}, false)
 	rows, err := s.Ports.RowsOf(ctx, pod)
 	if err != nil {
-		return "", none.fail(farm.StepReleaseNodePort, farm.NodePortReleaseFailed, err).WithProgress(none.progress, false)
+		return farm.PortOwner{}, none.fail(farm.StepReleaseNodePort, farm.NodePortReleaseFailed, err).WithProgress(none.progress, false)
 	}
 	for _, row := range rows {
 		if row.User != "" {
-			return row.User, nil
+			return farm.PortOwner{User: row.User, Pod: pod, Node: row.Node}, nil
 		}
 	}
 	services, err := s.Cluster.ServicesOf(ctx, pod)
 	if err != nil {
-		return "", none.fail(farm.StepDeleteNodePortService, farm.NodePortServiceDeleteFailed, err).WithProgress(none.progress, false)
+		return farm.PortOwner{}, none.fail(farm.StepDeleteNodePortService, farm.NodePortServiceDeleteFailed, err).WithProgress(none.progress, false)
 	}
 	for _, service := range services {
 		if service.User != "" {
-			return service.User, nil
+			return farm.PortOwner{User: service.User, Pod: pod}, nil
 		}
 	}
-	return "", nil
+	return farm.PortOwner{}, nil
 }
 
 // InvalidPodName is the refusal of a pod that is no workspace of ours.
