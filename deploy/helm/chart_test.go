@@ -19,7 +19,7 @@ import (
 )
 
 // The values files of testdata, each of which is a way of running the service.
-var valuesNames = []string{"farm", "original", "everything", "sqlite", "nonroot", "least"}
+var valuesNames = []string{"farm", "original", "everything", "sqlite", "nonroot", "least", "self"}
 
 func TestLintFindsNothing(t *testing.T) {
 	t.Parallel()
@@ -152,6 +152,9 @@ func TestTheServiceAcceptsItsSettings(t *testing.T) {
 				value := variable.Value
 				if variable.ValueFrom != nil {
 					value = "from-a-secret"
+					if variable.ValueFrom.FieldRef != nil {
+						value = "192.0.2.7" // the pod's address, and a pod's name as well
+					}
 				}
 				if value == "" {
 					t.Errorf("%s is set to nothing; leave it out, so that its default can be seen", variable.Name)

@@ -82,6 +82,14 @@ func TestRights(t *testing.T) {
 			role: with(least, "secrets", "create delete get update"), cluster: map[string]string{"nodes": "list watch", "services": "list watch", "pods": "list", classes: "list"},
 		},
 		{
+			name: "the least with homes on a volume of its own", values: "self",
+			role: with(least, "persistentvolumeclaims", "get"), cluster: map[string]string{"nodes": "list watch", "services": "list watch", "pods": "list", classes: "list"},
+		},
+		{
+			name: "as the original, with homes on a volume of its own", values: "self", args: []string{"--set", "rbac.originalRights=true"},
+			role: original, cluster: map[string]string{"nodes": "get list watch", "services": "list watch", "pods": "list", classes: "list"},
+		},
+		{
 			name: "without Services and pods of other namespaces", values: "sqlite",
 			role: least, cluster: map[string]string{"nodes": "list watch", classes: "list"},
 		},

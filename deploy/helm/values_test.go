@@ -269,6 +269,8 @@ func TestEveryValueHasAnEffect(t *testing.T) {
 		"priorityClassName":         {set: "priorityClassName=high", want: "priorityClassName: high"},
 		"env":                       {set: "env.PROM_URL=http://prometheus", want: "name: PROM_URL\n              value: \"http://prometheus\""},
 		"extraEnv":                  {set: "extraEnv[0].name=TZ,extraEnv[0].value=Asia/Seoul", want: "name: TZ\n              value: Asia/Seoul"},
+		"extraVolumes":              {set: "extraVolumes[0].name=homes,extraVolumes[0].persistentVolumeClaim.claimName=homes", want: "name: homes\n          persistentVolumeClaim:\n            claimName: homes"},
+		"extraVolumeMounts":         {set: "extraVolumeMounts[0].name=homes,extraVolumeMounts[0].mountPath=/home", want: "- mountPath: /home\n              name: homes"},
 		"apiToken.existingSecret":   {set: "apiToken.existingSecret=token", want: "name: token\n                  key: token"},
 
 		"imageStore.enabled":                 {set: "imageStore.enabled=false", want: ""},

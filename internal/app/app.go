@@ -44,6 +44,8 @@ type App struct {
 	cleanups cleanups
 	// ending is closed when streams have to end: nothing else is waited for then.
 	ending chan struct{}
+	// unfit gets the error that there is nothing to mount as homes.
+	unfit chan error
 	// requests ends the contexts of all requests: what has not finished by then is undone.
 	requests context.CancelCauseFunc
 	// background ends the loops beside the requests.
@@ -58,7 +60,7 @@ var ErrShutdown = errors.New("the service is shutting down")
 // error of the calls that need it. The error says what this machine refuses: the address, the
 // state folder, a file.
 func New(opts Options) (_ *App, err error) {
-	a := &App{config: opts.Config, log: opts.Log, instance: uuid.NewString(), ending: make(chan struct{})}
+	a := &App{config: opts.Config, log: opts.Log, instance: uuid.NewString(), ending: make(chan struct{}), unfit: make(chan error, 1)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.cleanups.run(context.Background()))
@@ -103,6 +105,7 @@ func (a *App) Run(ctx context.Context) error {
 	case <-ctx.Done():
 		a.log.Info("stopping: no new work, running work may finish", "drain", a.config.Drain.Timeout.String())
 	case err = <-failed:
+	case err = <-a.unfit:
 	}
 	return errors.Join(err, a.Stop())
 }
@@ -117,6 +120,13 @@ func (a *App) Start() {
 	a.loops.Go(func() { a.askParts(ctx) })
 	a.loops.Go(func() { a.auditNowAndThen(ctx) })
 	a.loops.Go(func() { a.countGPUs(ctx) })
+	if a.parts.selfHomes != nil {
+		a.loops.Go(func() {
+			if err := a.findSelfHomes(ctx); err != nil {
+				a.unfit <- err
+			}
+		})
+	}
 }
 
 // Stop ends the service: drain, undo, parts. It is called once. While running work finishes the

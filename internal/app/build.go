@@ -31,6 +31,7 @@ import (
 	"config-server/internal/reconciler"
 	"config-server/internal/remote"
 	"config-server/internal/saga"
+	"config-server/internal/selfvolumes"
 	"config-server/internal/workspaces"
 )
 
@@ -42,6 +43,7 @@ type parts struct {
 	cluster    *cluster.Cluster
 	load       load
 	gpus       *gpuoptions.Scanner
+	selfHomes  *selfvolumes.Finder // nil without HOME_VOLUME=self
 	userConfig *adminbe.Client
 	homes      *nas.Homes
 	ledger     *ledger.Ledger
@@ -111,9 +113,13 @@ func (a *App) build(opts Options) (*parts, error) {
 	records := operations.New(p.database, a.instance)
 	p.gpus = a.openGPUs(p.cluster)
 	p.tellGPUs()
+	var homes workspaces.Homes
+	if p.selfHomes = a.openSelfHomes(p.cluster); p.selfHomes != nil {
+		homes = p.selfHomes
+	}
 	p.workspaces = workspaces.New(workspaces.Options{
 		Cluster: p.cluster, UserConfigs: p.userConfig, Load: p.load, Ports: ports,
-		Accounts: p.ledger, Images: savedImages{store, p.cluster}, Kerberos: keytabs, GPUs: p.gpus, Locks: p.locks,
+		Accounts: p.ledger, Images: savedImages{store, p.cluster}, Kerberos: keytabs, GPUs: p.gpus, Homes: homes, Locks: p.locks,
 		Operations: records, Observer: observe, Progress: p.progress, RequestID: obs.RequestID, Meter: p.metrics, Log: a.log,
 		Settings: podSettings(c), SessionTemplate: c.Pods.Template, Instance: a.instance, DeadAfter: a.deadAfter(),
 		ReadyLimit: c.Pods.Ready.Duration(), PendingLimit: c.Pods.Pending.Duration(), UnschedulableLimit: c.Pods.Unschedulable.Duration(), PullGrace: c.Pods.PullGrace.Duration(),

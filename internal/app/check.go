@@ -90,6 +90,11 @@ func (a *App) checks() []partCheck {
 		list = append(list, partCheck{CheckResult{Part: "template", Object: fmt.Sprintf("PodTemplate %s of namespace %s", template, c.Namespace),
 			Remedy: "Make the PodTemplate that POD_TEMPLATE names, or unset it; workspaces are made without.", Minor: true}, a.checkTemplate})
 	}
+	if p.selfHomes != nil {
+		list = append(list, partCheck{CheckResult{Part: "homes", Object: fmt.Sprintf("%s of this service's own pod", c.OwnHomes()),
+			Remedy: "Mount a volume that other pods can have too there, and at SELF_PATHS, or set HOME_VOLUME to nfs or hostPath (docs/operations.md). Run check in the pod."},
+			func(ctx context.Context) error { _, err := p.selfHomes.Find(ctx); return err }})
+	}
 	return append(list, a.krb5Checks()...)
 }
 

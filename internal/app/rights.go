@@ -11,6 +11,7 @@ import (
 	"config-server/internal/cluster"
 	"config-server/internal/config"
 	"config-server/internal/farm"
+	"config-server/internal/podspec"
 )
 
 // right is what the service asks of the API server, and what is lost without it.
@@ -62,6 +63,9 @@ func furtherRights(c config.Config) []right {
 		in("pods/log", "failures are told without the end of the container's log", "get"),
 		everywhere("services", "NodePorts of other namespaces are found by the API server's refusal, one request each", "list", "watch"),
 	)
+	if c.Pods.HomeVolume == podspec.HomeSelf {
+		list = append(list, in("persistentvolumeclaims", "if the homes are on a claim, workspaces run on this service's node alone, also with a ReadWriteMany one", "get")...)
+	}
 	if c.GPU.Discovery == "off" {
 		return list
 	}

@@ -33,6 +33,7 @@ type Config struct {
 	HTTPTimeout Seconds `env:"HTTP_TIMEOUT_SEC" envDefault:"3.0"`
 
 	Pods       Pods
+	Self       Self
 	GPU        GPU
 	Share      Share
 	NAS        NAS
@@ -55,7 +56,7 @@ type Pods struct {
 	MemoryLimit   string `env:"DEFAULT_MEM_LIMIT" envDefault:"1024Mi"`
 	// PullPolicy is the imagePullPolicy of the workspace container: Never, IfNotPresent or Always.
 	PullPolicy string `env:"IMAGE_PULL_POLICY" envDefault:"Never"`
-	// HomeVolume is nfs (NFS_SERVER, NFS_USER_SHARE_PATH) or hostPath (FARM_HOME_MOUNT_ROOT).
+	// HomeVolume is nfs (NFS_SERVER, NFS_USER_SHARE_PATH), hostPath (FARM_HOME_MOUNT_ROOT of the node) or self (Self).
 	HomeVolume string  `env:"HOME_VOLUME" envDefault:"nfs"`
 	HomeRoot   string  `env:"FARM_HOME_MOUNT_ROOT"`
 	NFSServer  string  `env:"NFS_SERVER"`
@@ -70,6 +71,16 @@ type Pods struct {
 	Template string `env:"POD_TEMPLATE"`
 	// AccountSecret gives the pod a Secret with the account's shadow hash.
 	AccountSecret bool `env:"ACCOUNT_SECRET" envDefault:"false"`
+}
+
+// Self says what workspaces have of the service's own volumes with HOME_VOLUME=self. The homes are those at
+// FARM_HOME_MOUNT_ROOT of its own container; empty = /home.
+type Self struct {
+	// Paths are further folders of its own container, which workspaces have at the same path.
+	Paths List `env:"SELF_PATHS"`
+	// PodName and PodIP are those of its own pod; empty = the name and the addresses of the host, as its container sees them.
+	PodName string `env:"POD_NAME"`
+	PodIP   string `env:"POD_IP"`
 }
 
 // GPU says which GPU options there are (docs/gpu.md). A workspace changes only if it names one.

@@ -100,6 +100,15 @@ func TestFaultsNameTheVariable(t *testing.T) {
 		"bad quantity":                  {"DEFAULT_CPU_LIMIT=lots", "DEFAULT_CPU_LIMIT"},
 		"bad policy":                    {"IMAGE_PULL_POLICY=Sometimes", "IMAGE_PULL_POLICY"},
 		"host path without a directory": {"HOME_VOLUME=hostPath", "FARM_HOME_MOUNT_ROOT"},
+		"own homes with dots":           {"HOME_VOLUME=self\nFARM_HOME_MOUNT_ROOT=/home/../etc", "FARM_HOME_MOUNT_ROOT"},
+		"own homes at the root":         {"HOME_VOLUME=self\nFARM_HOME_MOUNT_ROOT=/", "FARM_HOME_MOUNT_ROOT"},
+		"own paths without own homes":   {"SELF_PATHS=/sets", "SELF_PATHS: needs HOME_VOLUME=self"},
+		"an own path that is relative":  {"HOME_VOLUME=self\nSELF_PATHS=sets", "SELF_PATHS"},
+		"an own path with dots":         {"HOME_VOLUME=self\nSELF_PATHS=/a/../b", "SELF_PATHS"},
+		"an own path twice":             {"HOME_VOLUME=self\nSELF_PATHS=/sets,/sets/", "SELF_PATHS: workspaces would have /sets twice"},
+		"an own path that is the homes": {"HOME_VOLUME=self\nSELF_PATHS=/home", "SELF_PATHS: workspaces would have /home twice"},
+		"a pod's name that is none":     {"POD_NAME=Config_Server", "POD_NAME"},
+		"a pod's address that is none":  {"POD_IP=localhost", "POD_IP"},
 		"template without a user":       {"WAS_URL_TEMPLATE=http://was/api", "WAS_URL_TEMPLATE"},
 		"nodes that are no list":        {`FARM_NODES_JSON={"name":"a"}`, "FARM_NODES_JSON"},
 		"realm alone":                   {"KRB5_REALM=EXAMPLE.ORG", "KRB5_KDC_HOST"},
@@ -111,11 +120,25 @@ func TestFaultsNameTheVariable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := config.Load(append([]string{tc.set}, minimal...))
+			_, err := config.Load(append(strings.Split(tc.set, "\n"), minimal...))
 			if err == nil || !strings.Contains(err.Error(), tc.want) || strings.Count(err.Error(), "\n") > 4 {
 				t.Errorf("Load with %s: error %v does not name %s", tc.set, err, tc.want)
 			}
 		})
+	}
+}
+
+func TestStorageSettings(t *testing.T) {
+	t.Parallel()
+	for root, want := range map[string]string{"": "/home", "/srv/homes": "/srv/homes"} {
+		c, err := config.Load(append([]string{"HOME_VOLUME=self", "FARM_HOME_MOUNT_ROOT=" + root, "SELF_PATHS=/datasets, /home/shared"}, minimal...))
+		if err != nil || c.OwnHomes() != want || c.Self.Paths.String() != "/datasets,/home/shared" {
+			t.Errorf("FARM_HOME_MOUNT_ROOT=%s: homes %s, paths %s, %v", root, c.OwnHomes(), c.Self.Paths, err)
+		}
+	}
+	// Neither server nor folder of the nodes is asked for.
+	if _, err := config.Load(append([]string{"HOME_VOLUME=self"}, minimal[:3]...)); err != nil {
+		t.Error(err)
 	}
 }
 

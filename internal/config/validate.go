@@ -88,7 +88,7 @@ func (c Config) faults() []error {
 		add("POD_TEMPLATE", "%q is no name of a PodTemplate", c.Pods.Template)
 	}
 	oneOf("IMAGE_PULL_POLICY", c.Pods.PullPolicy, "Never", "IfNotPresent", "Always")
-	oneOf("HOME_VOLUME", c.Pods.HomeVolume, "nfs", "hostPath")
+	oneOf("HOME_VOLUME", c.Pods.HomeVolume, "nfs", "hostPath", "self")
 	oneOf("GPU_DISCOVERY", c.GPU.Discovery, "auto", "templates", "off")
 	for _, fault := range validation.IsQualifiedName(c.GPU.TemplateLabel) {
 		add("GPU_TEMPLATE_LABEL", "%q is not the key of a label: %s", c.GPU.TemplateLabel, fault)
@@ -104,6 +104,13 @@ func (c Config) faults() []error {
 		if err := checkDir(c.Pods.HomeRoot); err != nil {
 			add("FARM_HOME_MOUNT_ROOT", "%v; HOME_VOLUME=hostPath mounts homes from there", err)
 		}
+	case "self":
+		if err := checkDir(c.Pods.HomeRoot); err != nil && c.Pods.HomeRoot != "" {
+			add("FARM_HOME_MOUNT_ROOT", "%v; HOME_VOLUME=self looks it up among the volumes of this service's pod", err)
+		}
+	}
+	for name, fault := range c.selfFaults() {
+		add(name, "%s", fault)
 	}
 
 	if err := checkDir(c.Share.Dir); err != nil {

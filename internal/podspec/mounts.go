@@ -17,12 +17,16 @@ type mount struct {
 	path   string
 	source corev1.VolumeSource
 
+	subPath  string // folder of the volume; empty = all of it
 	readOnly bool
 }
 
+// homeName is the volume of the homes, whatever its kind.
+const homeName = "nfs-home"
+
 // mountsOf lists the home, the Kerberos credential cache and the GPU device files.
 func mountsOf(in Input, gpus int) ([]mount, error) {
-	home, err := homeVolume(in.Settings)
+	mounts, err := homeMounts(in)
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +34,6 @@ func mountsOf(in Input, gpus int) ([]mount, error) {
 	if err != nil {
 		return nil, err
 	}
-	mounts := []mount{{volume: "nfs-home", path: "/home", source: home}}
 	if in.Settings.Krb5Realm != "" {
 		mounts = append(mounts, credentialCache(in.Account.UID))
 	}
@@ -38,6 +41,15 @@ func mountsOf(in Input, gpus int) ([]mount, error) {
 		mounts = append(mounts, accountSecret(in.Pod))
 	}
 	return append(mounts, devices...), nil
+}
+
+// homeMounts are the homes, and what else the service's own volumes have for workspaces.
+func homeMounts(in Input) ([]mount, error) {
+	if in.Settings.HomeVolume == HomeSelf {
+		return selfMounts(in.Self)
+	}
+	home, err := homeVolume(in.Settings)
+	return []mount{{volume: homeName, path: HomePath, source: home}}, err
 }
 
 func homeVolume(s Settings) (corev1.VolumeSource, error) {

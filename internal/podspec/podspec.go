@@ -8,6 +8,7 @@ package podspec
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"config-server/internal/farm"
+	"config-server/internal/selfvolumes"
 )
 
 // The kinds of volume that can hold the homes.
@@ -23,7 +25,12 @@ const (
 	HomeNFS = "nfs"
 	// HomeHostPath mounts HomeHostPath, a folder of the node.
 	HomeHostPath = "hostPath"
+	// HomeSelf mounts what Input.Self has.
+	HomeSelf = "self"
 )
+
+// HomePath is where workspaces have the homes.
+const HomePath = "/home"
 
 // MaxGPUs is the largest num_gpu for which device files can exist on a node: the NVIDIA driver
 // numbers at most 256 minor devices, the last of which is nvidiactl.
@@ -38,7 +45,7 @@ type Settings struct {
 	MemRequest, MemLimit string
 	// ImagePullPolicy is Never, IfNotPresent or Always.
 	ImagePullPolicy string
-	// HomeVolume is HomeNFS or HomeHostPath.
+	// HomeVolume is HomeNFS, HomeHostPath or HomeSelf.
 	HomeVolume string
 	NFSServer  string
 	NFSPath    string // absolute
@@ -71,6 +78,8 @@ type Input struct {
 	// GPU is the GPU option of the workspace. It replaces the device files, and the scheduler binds the
 	// pod to Node, or to a node of its own choice if Node is empty. nil = none.
 	GPU *farm.GPUOption
+	// Self is what the service's own volumes have for workspaces, the homes first; needed with HomeSelf.
+	Self *selfvolumes.Set
 }
 
 // Build writes the pod of a workspace. It fails, naming the field, if a quantity cannot be read or
@@ -130,13 +139,16 @@ func Build(in Input) (*corev1.Pod, error) {
 		},
 	}
 	for _, m := range mounts {
-		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: m.volume, VolumeSource: m.source})
-		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: m.volume, MountPath: m.path, ReadOnly: m.readOnly})
+		if !slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.volume }) {
+			pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: m.volume, VolumeSource: m.source})
+		}
+		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: m.volume, MountPath: m.path, SubPath: m.subPath, ReadOnly: m.readOnly})
 	}
 	pod.Spec.Containers = []corev1.Container{container}
 	if in.GPU != nil {
 		askForGPU(pod, in, max(1, entry.NumGPU))
 	}
+	bindToService(pod, in.Self)
 	return pod, nil
 }
 

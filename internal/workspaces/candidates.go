@@ -46,8 +46,12 @@ func candidates(wanted []farm.GPUNode, cluster []farm.Node, rules ...rule) ([]fa
 	case !known:
 		return nil, unknownNode(wanted[0].Name)
 	default:
-		return nil, fmt.Errorf("no suitable node (%s)", strings.Join(reasons, "; "))
+		return nil, noSuitable(reasons)
 	}
+}
+
+func noSuitable(reasons []string) error {
+	return fmt.Errorf("no suitable node (%s)", strings.Join(reasons, "; "))
 }
 
 // rule tells why no new workspace may be put on a node; empty = it has nothing against it.
@@ -86,7 +90,7 @@ func anyNode(cluster []farm.Node, rules []rule) ([]farm.NodeName, error) {
 	if len(reasons) > most {
 		reasons = append(reasons[:most], fmt.Sprintf("and %d more", len(reasons)-most))
 	}
-	return nil, fmt.Errorf("no suitable node (%s)", strings.Join(reasons, "; "))
+	return nil, noSuitable(reasons)
 }
 
 // unfit is the rule for every workspace: the node is Ready and takes new pods.

@@ -58,6 +58,9 @@ func (l *launch) createSteps(lock farm.Lock) []saga.Step {
 			return nil
 		}},
 		{Name: string(farm.StepSelectNode), Do: func(ctx context.Context) error {
+			if err := l.findHomes(ctx); err != nil {
+				return err
+			}
 			if err := l.chooseGPU(ctx); err != nil {
 				return err
 			}

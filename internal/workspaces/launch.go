@@ -12,6 +12,7 @@ import (
 	"config-server/internal/farm"
 	"config-server/internal/podspec"
 	"config-server/internal/saga"
+	"config-server/internal/selfvolumes"
 	"config-server/internal/templates"
 )
 
@@ -25,9 +26,10 @@ type launch struct {
 	operation farm.Operation
 	warnings  []string
 
-	option  string          // the ID of the GPU option that the request names; empty = the user configuration's
-	gpu     *farm.GPUChoice // nil = none
-	blind   bool            // the nodes may not be read
+	option  string           // the ID of the GPU option that the request names; empty = the user configuration's
+	gpu     *farm.GPUChoice  // nil = none
+	blind   bool             // the nodes may not be read
+	self    *selfvolumes.Set // of the service's own volumes; nil = nothing
 	config  farm.UserConfig
 	node    farm.NodeName
 	account farm.Account
@@ -247,7 +249,7 @@ func (l *launch) buildSpec(ctx context.Context) error {
 	}
 	l.spec, err = podspec.Build(podspec.Input{
 		Settings: l.Settings, Pod: l.pod, Account: l.account, PrimaryGroup: l.primary.Name, Groups: groups,
-		Config: l.config, Node: l.node, Ports: l.ports, Image: l.image, GPU: l.gpuOption(),
+		Config: l.config, Node: l.node, Ports: l.ports, Image: l.image, GPU: l.gpuOption(), Self: l.self,
 	})
 	if err == nil {
 		l.spec, err = templates.Apply(l.spec, l.layers...)

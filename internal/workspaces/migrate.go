@@ -10,6 +10,7 @@ import (
 
 	"config-server/internal/farm"
 	"config-server/internal/saga"
+	"config-server/internal/selfvolumes"
 )
 
 // stepSaveImage has the old workspace save itself.
@@ -69,7 +70,8 @@ func (s *Service) Migrate(ctx context.Context, request MigrateRequest) (Migrated
 // choice is where a workspace shall go, or why it stays.
 type choice struct {
 	old    farm.Pod
-	better []farm.NodeName // the nodes that are better enough, the best first
+	better []farm.NodeName  // the nodes that are better enough, the best first
+	self   *selfvolumes.Set // what the new workspace has of the service's own volumes; nil = nothing
 	skip   *Migrated
 }
 
@@ -102,9 +104,13 @@ func (s *Service) choose(ctx context.Context, user farm.UserName, request Migrat
 	if !listed[old.Node] {
 		return choice{}, farm.Errorf(farm.Invalid, textNotInList)
 	}
+	self, err := s.selfVolumes(ctx)
+	if err != nil {
+		return choice{}, migrateError(textMigrateFailed, err)
+	}
 	var others []farm.NodeName
 	for _, node := range nodes {
-		if node.Name != old.Node && unfit(node) == "" {
+		if node.Name != old.Node && firstReason(node, []rule{unfit, reaches(self)}) == "" {
 			others = append(others, node.Name)
 		}
 	}
@@ -122,7 +128,7 @@ func (s *Service) choose(ctx context.Context, user farm.UserName, request Migrat
 	current, currentKnown := scores[old.Node]
 	score, scoreKnown := scores[best]
 	if better := betterThan(current*(1-request.Ratio), others, scores); currentKnown && len(better) > 0 {
-		return choice{old: old, better: better}, nil
+		return choice{old: old, better: better, self: self}, nil
 	}
 	skip := &Migrated{
 		Status: StatusSkipped, Reason: ReasonNoSignificantImprovement, CurrentNode: old.Node, BestCandidate: best,
@@ -174,7 +180,7 @@ func (s *Service) move(ctx context.Context, lock farm.Lock, user farm.UserName, 
 	if err != nil {
 		return Migrated{}, migrateError(textMigrateFailed, err)
 	}
-	launch.node = choice.better[0]
+	launch.node, launch.self = choice.better[0], choice.self
 	launch.operation.OldPod, launch.operation.OldNode = choice.old.Name, choice.old.Node
 	defer s.finish(launch.operation.ID)
 

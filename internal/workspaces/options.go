@@ -3,7 +3,6 @@ package workspaces
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"config-server/internal/farm"
 )
@@ -77,15 +76,9 @@ func (l *launch) goBlind(err error) bool {
 // candidates lists the nodes on which the workspace may run.
 func (l *launch) candidates(nodes []farm.Node) ([]farm.NodeName, error) {
 	if !l.blind {
-		return candidates(l.config.Nodes, nodes, l.lacksGPU)
+		return candidates(l.config.Nodes, nodes, reaches(l.self), l.lacksGPU)
 	}
-	var names []farm.NodeName
-	for _, entry := range l.config.Nodes {
-		if name := foldNode(entry.Name); !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	return names, nil
+	return blindly(l.config.Nodes, reaches(l.self))
 }
 
 // chooseRoom takes the best of the better nodes, the best first, that has the workspace's GPU option; false

@@ -144,7 +144,7 @@ type Meter interface {
 	PortTaken()
 }
 
-// Options of the use cases. Every part is required but Observer, Progress, RequestID and Meter.
+// Options of the use cases. Every part is required but Homes, Observer, Progress, RequestID and Meter.
 type Options struct {
 	Cluster     Cluster
 	UserConfigs UserConfigs
@@ -154,10 +154,12 @@ type Options struct {
 	Images      Images
 	Kerberos    Kerberos
 	GPUs        GPUs
-	Locks       Locks
-	Operations  Operations
-	Observer    saga.Observer
-	Progress    Progress
+	// Homes is nil where workspaces have nothing of the service's own volumes.
+	Homes      Homes
+	Locks      Locks
+	Operations Operations
+	Observer   saga.Observer
+	Progress   Progress
 	// RequestID is the id of the request that a context belongs to.
 	RequestID func(context.Context) string
 	Meter     Meter // nil = nobody counts

@@ -97,6 +97,13 @@ The settings that are said elsewhere than under env, as JSON: name -> where.
 {{- end -}}
 
 {{/*
+"true" if workspaces have their homes on a volume of the service's own pod.
+*/}}
+{{- define "config-server.selfHomes" -}}
+{{- eq (toString .Values.env.HOME_VOLUME | trim) "self" -}}
+{{- end -}}
+
+{{/*
 The seconds of a number of seconds (25, 2.5) or a duration (25s, 1m30s). Call with (list name text default); an empty text
 means the default, and the name is for the refusal of anything else.
 */}}

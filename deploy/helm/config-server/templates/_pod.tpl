@@ -37,6 +37,17 @@ env:
         name: {{ . }}
         key: token
   {{- end }}
+  {{- if eq (include "config-server.selfHomes" .) "true" }}
+  {{- /* By these the service knows its own pod, unless they are said otherwise. */}}
+  {{- range $name, $field := dict "POD_NAME" "metadata.name" "POD_IP" "status.podIP" }}
+  {{- if not (get $v.env $name) }}
+  - name: {{ $name }}
+    valueFrom:
+      fieldRef:
+        fieldPath: {{ $field }}
+  {{- end }}
+  {{- end }}
+  {{- end }}
   {{- with $v.extraEnv }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
@@ -87,6 +98,9 @@ volumeMounts:
   {{- if $v.docker.socket }}
   - name: docker-socket
     mountPath: /var/run/docker.sock
+  {{- end }}
+  {{- with $v.extraVolumeMounts }}
+  {{- toYaml . | nindent 2 }}
   {{- end }}
 {{- end -}}
 
@@ -174,6 +188,9 @@ volumes:
     hostPath:
       path: {{ . }}
       type: Socket
+  {{- end }}
+  {{- with $v.extraVolumes }}
+  {{- toYaml . | nindent 2 }}
   {{- end }}
 {{- with $v.nodeSelector }}
 nodeSelector:
