@@ -68,6 +68,10 @@ gpuoptions: deps parts ## the GPU options alone: discovery, choice, placement by
 templates: deps parts ## the layers of the pod alone, and how long a pod is waited for (root)
 	@$(UP) $(COUNT) -- $(GOTEST) -json -count=1 -run '^Test(Templates|Budgets)' ./internal/templates ./internal/cluster ./internal/workspaces ./internal/httpapi ./internal/app
 
+.PHONY: storage
+storage: deps parts ## homes on a volume of the service's own pod alone: rules, pods, rights, chart (root)
+	@$(UP) $(COUNT) -- $(GOTEST) -json -count=1 -run '^TestStorage' ./internal/selfvolumes ./internal/config ./internal/podspec ./internal/cluster ./internal/workspaces ./internal/app ./deploy/helm
+
 .PHONY: ui-test
 ui-test: deps parts ## look at the pages in a real Chromium; screenshots in bin/ui (root)
 	@$(UP) $(COUNT) -quiet -- $(GOTEST) -json -count=1 ./internal/app/uitest

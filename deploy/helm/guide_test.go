@@ -61,10 +61,10 @@ func installsAsTheGuideTellsIt(t *testing.T, c *cluster) {
 func TestTheGuidesValuesAreAccepted(t *testing.T) {
 	t.Parallel()
 	var shown blocks
-	for _, section := range []string{"Install", "Values", "Who the process is", "Monitoring by the chart"} {
+	for _, section := range []string{"Install", "Values", "Who the process is", "Monitoring by the chart", "Homes on a volume of the service's own"} {
 		shown = append(shown, guideBlocks(t, "yaml", section)...)
 	}
-	if len(shown) < 4 {
+	if len(shown) < 5 {
 		t.Errorf("the guide shows %d blocks of values", len(shown))
 	}
 	for _, block := range shown {
