@@ -43,7 +43,7 @@ func (a *App) auditNowAndThen(ctx context.Context) {
 // when to ask again.
 func (a *App) auditIfDue(ctx context.Context, interval time.Duration) (next time.Duration, err error) {
 	soon := min(interval, auditSettle)
-	last, err := a.parts.findings.Last(ctx)
+	last, err := a.parts.findings.Counts(ctx)
 	if err != nil {
 		return soon, err
 	}
@@ -88,10 +88,10 @@ func auditKinds() []string {
 
 // countFindings tells the last audit as the metrics show it.
 func (p *parts) countFindings(ctx context.Context) (obs.AuditCounts, error) {
-	last, err := p.findings.Last(ctx)
+	last, err := p.findings.Counts(ctx)
 	counts := obs.AuditCounts{CheckedAt: last.CheckedAt, Findings: map[string]int{}}
-	for _, found := range last.Findings {
-		counts.Findings[string(found.Kind)]++
+	for kind, n := range last.Counts {
+		counts.Findings[string(kind)] = n
 	}
 	return counts, err
 }

@@ -105,9 +105,20 @@ type Report struct {
 type Outcome struct {
 	// CheckedAt is when the findings were found; the zero time = no audit has come to its end yet.
 	CheckedAt time.Time
-	Findings  []Finding
+	// Findings are the first ones; Counts has how many there are of each kind.
+	Findings []Finding
+	Counts   map[Kind]int
 	// Error says why the latest audit did not come to its end; empty = it did.
 	Error string
+}
+
+// Total is the number of findings, those that are not kept included.
+func (o Outcome) Total() int {
+	total := 0
+	for _, count := range o.Counts {
+		total += count
+	}
+	return total
 }
 
 // Compare lists what does not fit together, ordered by kind, object and detail.

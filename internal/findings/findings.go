@@ -15,8 +15,13 @@ import (
 	"config-server/internal/farm"
 )
 
-// maxError is the number of characters of an error that is kept.
-const maxError = 1000
+const (
+	// maxError is the number of characters of an error that is kept.
+	maxError = 1000
+	// MaxFindings is the number of findings that are kept. A NAS that is not mounted makes one for
+	// each account; nobody reads more, and everybody who looks would load all of them.
+	MaxFindings = 1000
+)
 
 // Store keeps one outcome, the last.
 type Store struct{ db *database.DB }
@@ -24,16 +29,22 @@ type Store struct{ db *database.DB }
 // New makes a Store. It asks nothing of the database yet.
 func New(db *database.DB) *Store { return &Store{db: db} }
 
-// Save keeps what an audit has found, as of now by the database's clock, in place of what was kept.
+// Save keeps what an audit has found, as of now by the database's clock, in place of what was kept:
+// the first MaxFindings, and how many there are of each kind.
 func (s *Store) Save(ctx context.Context, found []audit.Finding) error {
 	if found == nil {
 		found = []audit.Finding{}
 	}
-	text, err := json.Marshal(found)
-	if err == nil {
+	counts := map[audit.Kind]int{}
+	for _, one := range found {
+		counts[one.Kind]++
+	}
+	text, err := json.Marshal(found[:min(len(found), MaxFindings)])
+	numbers, countsErr := json.Marshal(counts)
+	if err = errors.Join(err, countsErr); err == nil {
 		// REPLACE, so that a row which somebody removed comes back.
 		_, err = s.db.Exec(ctx, "save_findings",
-			"REPLACE INTO config_server_audit (id, checked_at, findings, error) VALUES (1, CURRENT_TIMESTAMP, ?, '')", string(text))
+			"REPLACE INTO config_server_audit (id, checked_at, findings, counts, error) VALUES (1, CURRENT_TIMESTAMP, ?, ?, '')", string(text), string(numbers))
 	}
 	if err != nil {
 		return fmt.Errorf("save %d findings of an audit: %w", len(found), err)
@@ -52,13 +63,36 @@ func (s *Store) SaveError(ctx context.Context, failure error) error {
 
 // Last reads what is kept; an Outcome without a time if there was no audit yet.
 func (s *Store) Last(ctx context.Context) (audit.Outcome, error) {
+	var found string
+	last, err := s.read(ctx, "read_findings", "findings", &found)
+	if err == nil && found != "" {
+		err = json.Unmarshal([]byte(found), &last.Findings)
+	}
+	if err != nil {
+		return audit.Outcome{}, fmt.Errorf("read the findings of the last audit: %w", err)
+	}
+	return last, nil
+}
+
+// Counts is Last without the findings, for those who only count: every scrape does.
+func (s *Store) Counts(ctx context.Context) (audit.Outcome, error) {
+	var none string
+	last, err := s.read(ctx, "count_findings", "''", &none)
+	if err != nil {
+		return audit.Outcome{}, fmt.Errorf("count the findings of the last audit: %w", err)
+	}
+	return last, nil
+}
+
+// read reads the row with one column of the caller's choice, an SQL expression that the caller wrote.
+func (s *Store) read(ctx context.Context, name, column string, into *string) (audit.Outcome, error) {
 	var last audit.Outcome
-	err := s.db.Read(ctx, "read_findings", func(ctx context.Context, q database.Queryer) error {
+	err := s.db.Read(ctx, name, func(ctx context.Context, q database.Queryer) error {
 		last = audit.Outcome{}
 		var checked sql.NullTime
-		var found string
-		row := q.QueryRowContext(ctx, "SELECT checked_at, findings, error FROM config_server_audit WHERE id = 1")
-		if err := row.Scan(&checked, &found, &last.Error); err != nil {
+		var counts string
+		row := q.QueryRowContext(ctx, "SELECT checked_at, counts, error, "+column+" FROM config_server_audit WHERE id = 1")
+		if err := row.Scan(&checked, &counts, &last.Error, into); err != nil {
 			if errors.Is(err, sql.ErrNoRows) {
 				return nil
 			}
@@ -67,10 +101,7 @@ func (s *Store) Last(ctx context.Context) (audit.Outcome, error) {
 		if checked.Valid {
 			last.CheckedAt = checked.Time.UTC()
 		}
-		return json.Unmarshal([]byte(found), &last.Findings)
+		return json.Unmarshal([]byte(counts), &last.Counts)
 	})
-	if err != nil {
-		return audit.Outcome{}, fmt.Errorf("read the findings of the last audit: %w", err)
-	}
-	return last, nil
+	return last, err
 }

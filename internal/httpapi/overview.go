@@ -101,7 +101,7 @@ func (a *api) listFindings(w http.ResponseWriter, r *http.Request) error {
 	if !last.CheckedAt.IsZero() {
 		checked = &last.CheckedAt
 	}
-	body := object{"checked_at": checked, "findings": list(last.Findings)}
+	body := object{"checked_at": checked, "total": last.Total(), "findings": list(last.Findings)}
 	if last.Error != "" {
 		body["error"] = last.Error
 	}

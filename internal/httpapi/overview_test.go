@@ -63,13 +63,13 @@ func TestOverview(t *testing.T) {
 		"findings": {"/findings", func(f *fakeOverview) {
 			f.findings = func(context.Context) (audit.Outcome, error) {
 				return audit.Outcome{
-					CheckedAt: lookedAt, Error: "e",
+					CheckedAt: lookedAt, Error: "e", Counts: map[audit.Kind]int{audit.NoHome: 1002, audit.Unreadable: 1},
 					Findings: []audit.Finding{{Kind: audit.NoHome, Object: "lee", User: "lee", Detail: "d", Remedy: "r"}, {Kind: audit.Unreadable, Object: "rows"}},
 				}, nil
 			}
-		}, `{"checked_at":"2026-11-30T08:15:00Z","findings":[{"kind":"no-home","object":"lee","user":"lee","detail":"d","remedy":"r"},
+		}, `{"checked_at":"2026-11-30T08:15:00Z","total":1003,"findings":[{"kind":"no-home","object":"lee","user":"lee","detail":"d","remedy":"r"},
 			{"kind":"unreadable","object":"rows","detail":"","remedy":""}],"error":"e"}`},
-		"no audit yet": {"/findings", func(*fakeOverview) {}, `{"checked_at":null,"findings":[]}`},
+		"no audit yet": {"/findings", func(*fakeOverview) {}, `{"checked_at":null,"total":0,"findings":[]}`},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

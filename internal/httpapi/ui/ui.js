@@ -178,6 +178,7 @@ function render() {
   const workspaces = sources.workspaces.data?.workspaces ?? [];
   const operations = sources.operations.data?.operations ?? [];
   const findings = sources.findings.data?.findings ?? [];
+  const found = sources.findings.data?.total ?? 0;
   const nodes = [...sources.nodes.data?.nodes ?? []].sort((a, b) => ordered(a.name, b.name));
   const highest = Math.max(100, ...nodes.map((node) => node.score ?? 0));
 
@@ -191,7 +192,7 @@ function render() {
   renderPorts();
   gpus.show(sources.nodes.data?.gpus ?? [], (kind) => JSON.stringify([kind.resource, kind.model]));
   renderAudit();
-  renderTiles(workspaces, nodes, operations, findings);
+  renderTiles(workspaces, nodes, operations, found);
   renderLife();
   return fitting;
 }
@@ -223,6 +224,9 @@ function renderAudit() {
   if (data?.checked_at) {
     lines.push(text('checked', { time: moment(new Date(data.checked_at)), age: span(secondsSince(data.checked_at)) }));
   }
+  if (data?.total > data?.findings.length) {
+    lines.push(text('firstOf', { count: number(data.findings.length), all: number(data.total) }));
+  }
   if (data?.error) {
     lines.push(text('auditError', { reason: data.error }));
   }
@@ -240,7 +244,7 @@ function tile(id, source, count, note, tones) {
   setAttribute(root.querySelector('.note'), 'data-tone', tones.note ?? 'calm');
 }
 
-function renderTiles(workspaces, nodes, operations, findings) {
+function renderTiles(workspaces, nodes, operations, found) {
   const stages = workspaces.map(stageOf);
   const ready = stages.filter((stage) => stage === 'ready').length;
   const failed = stages.filter((stage) => stage === 'failed').length;
@@ -266,9 +270,9 @@ function renderTiles(workspaces, nodes, operations, findings) {
     { count: underWay > 0 ? 'busy' : 'calm', note: bad > 0 ? 'bad' : 'calm' });
 
   const { checked_at: checked, error } = sources.findings.data ?? {};
-  tile('findings', sources.findings, checked ? number(findings.length) : '–', checked ? text('checkedAgo', { age: span(secondsSince(checked)) }) : text('noAudit'),
-    { count: findings.length > 0 ? 'warn' : 'calm', note: error ? 'bad' : 'calm' });
-  document.title = findings.length > 0 ? `(${number(findings.length)}) config-server` : 'config-server';
+  tile('findings', sources.findings, checked ? number(found) : '–', checked ? text('checkedAgo', { age: span(secondsSince(checked)) }) : text('noAudit'),
+    { count: found > 0 ? 'warn' : 'calm', note: error ? 'bad' : 'calm' });
+  document.title = found > 0 ? `(${number(found)}) config-server` : 'config-server';
 }
 
 // renderLife says whether what is shown is what stands. Only a change of that is told to a screen
