@@ -72,6 +72,10 @@ templates: deps parts ## the layers of the pod alone, and how long a pod is wait
 storage: deps parts ## homes on a volume of the service's own pod alone: rules, pods, rights, chart (root)
 	@$(UP) $(COUNT) -- $(GOTEST) -json -count=1 -run '^TestStorage' ./internal/selfvolumes ./internal/config ./internal/podspec ./internal/cluster ./internal/workspaces ./internal/app ./deploy/helm
 
+.PHONY: assignment
+assignment: deps parts ## the assignment of GPU device files alone: choice, races, recovery, mending (root)
+	@$(UP) $(COUNT) -- $(GOTEST) -json -count=1 -run '^TestAssignment' ./internal/farm ./internal/gpuload ./internal/gpuassign ./internal/podspec ./internal/cluster ./internal/workspaces ./internal/reconciler ./internal/audit ./internal/operations ./internal/obs ./internal/app
+
 .PHONY: ui-test
 ui-test: deps parts ## look at the pages in a real Chromium; screenshots in bin/ui (root)
 	@$(UP) $(COUNT) -quiet -- $(GOTEST) -json -count=1 ./internal/app/uitest

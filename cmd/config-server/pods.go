@@ -28,23 +28,32 @@ func podsList(r *remote) *cobra.Command {
 	return listing[client.Workspaces]{
 		ask: func(ctx context.Context, c *client.Client) (client.Workspaces, error) { return c.Workspaces(ctx) },
 		print: func(out io.Writer, answer client.Workspaces) error {
-			table := newLines("USER", "POD", "NODE", "STAGE", "AGE", "GPUS", "PORTS")
+			table := newLines("USER", "POD", "NODE", "STAGE", "AGE", "GPUS", "DEVICES", "PORTS")
 			for _, w := range answer.Workspaces {
 				stage := w.Stage
 				if w.Phase == "Terminating" {
 					stage = "terminating"
 				}
-				table.add(w.User, w.Pod, or(w.Node), stage, r.age(w.CreatedAt), w.GPUs, or(portsOf(w.Ports)))
+				table.add(w.User, w.Pod, or(w.Node), stage, r.age(w.CreatedAt), w.GPUs, or(devicesOf(w.GPUIndexes)), or(portsOf(w.Ports)))
 			}
 			return table.print(out)
 		},
 	}.on(&cobra.Command{
 		Use:   "list",
 		Short: "List all workspaces",
-		Long: `List all workspaces by user and age. PORTS are NodePorts with their purposes. With -o json the answer of
-GET /workspaces.` + remoteLong,
+		Long: `List all workspaces by user and age. DEVICES are the GPUs of the node whose device files the workspace has,
+by index; PORTS are NodePorts with their purposes. With -o json the answer of GET /workspaces.` + remoteLong,
 		Example: "  config-server pods list\n  config-server pods list -o json | jq -r '.workspaces[] | select(.ready | not) | .pod_name'",
 	}, r)
+}
+
+// devicesOf lists indexes of GPUs.
+func devicesOf(indexes []int) string {
+	words := make([]string, len(indexes))
+	for i, index := range indexes {
+		words[i] = strconv.Itoa(index)
+	}
+	return strings.Join(words, ",")
 }
 
 // portsOf names each port by its purpose.

@@ -45,7 +45,7 @@ var answered = map[string]string{
 		{"username":"kim","pod_name":"ailab-kim-0a1b2c3d","node":"farm6","stage":"ready","phase":"Running","ready":true,"created_at":"2026-11-30T08:15:00Z",
 		 "ports":[{"internal_port":22,"node_port":30000,"purpose":"ssh"},{"internal_port":7860,"node_port":30003,"purpose":"시연 화면"}],"gpus":2,"gpu_option":"nvidia.com/gpu"},
 		{"username":"lee","pod_name":"ailab-lee-00000001","node":"","stage":"waiting_ready","phase":"Pending","ready":false,"created_at":"2026-11-30T10:14:30Z","ports":[],"gpus":0},
-		{"username":"park","pod_name":"ailab-park-00000002","node":"farm5","stage":"started","phase":"Terminating","ready":false,"created_at":"2026-11-27T10:15:00Z","ports":[],"gpus":0}]}`,
+		{"username":"park","pod_name":"ailab-park-00000002","node":"farm5","stage":"started","phase":"Terminating","ready":false,"created_at":"2026-11-27T10:15:00Z","ports":[],"gpus":2,"gpu_indexes":[1,3]}]}`,
 	"/nodes": `{"nodes":[{"name":"farm6","ready":true,"schedulable":true,"score":11.3765625,"workspaces":3},{"name":"farm8","ready":false,"schedulable":false,"score":null,"workspaces":0}],
 		"nodeports":{"all":{"used":6,"free":2762},"reachable":{"used":6,"free":92}},
 		"gpus":[{"resource":"amd.com/gpu","model":"","used":0,"free":2},{"resource":"nvidia.com/gpu","model":"NVIDIA-L40S","used":5,"free":3}],"warnings":["the load of farm8 is not known"]}`,
@@ -68,10 +68,10 @@ const failedStatus = `{"username":"kim","stage":"failed","message":"create-pod f
 	"started_at":"2026-11-30T02:11:07.904Z","pod_name":"ailab-kim-0a1b2c3d","node":"farm6","operation":"create","operation_id":"0b0f6d1e","request_id":"4f6c2a1b",
 	"code":"POD_READY_TIMEOUT","detail":"container shell ended: 오류\nno\u0007user"}`
 
-const podsTable = `USER  POD                  NODE   STAGE          AGE   GPUS  PORTS
-kim   ailab-kim-0a1b2c3d   farm6  ready          120m     2  ssh:30000,시연 화면:30003
-lee   ailab-lee-00000001   -      waiting_ready  30s      0  -
-park  ailab-park-00000002  farm5  terminating    3d       0  -
+const podsTable = `USER  POD                  NODE   STAGE          AGE   GPUS  DEVICES  PORTS
+kim   ailab-kim-0a1b2c3d   farm6  ready          120m     2  -        ssh:30000,시연 화면:30003
+lee   ailab-lee-00000001   -      waiting_ready  30s      0  -        -
+park  ailab-park-00000002  farm5  terminating    3d       2  1,3      -
 `
 
 const nodesTable = `NAME   READY  SCHEDULABLE  SCORE  WORKSPACES

@@ -120,6 +120,7 @@ func (a *App) Start() {
 	a.loops.Go(func() { a.askParts(ctx) })
 	a.loops.Go(func() { a.auditNowAndThen(ctx) })
 	a.loops.Go(func() { a.countGPUs(ctx) })
+	a.loops.Go(func() { a.countDeviceFiles(ctx) })
 	if a.parts.selfHomes != nil {
 		a.loops.Go(func() {
 			if err := a.findSelfHomes(ctx); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"config-server/internal/audit"
 	"config-server/internal/config"
+	"config-server/internal/gpuassign"
 	"config-server/internal/ledger"
 	"config-server/internal/obs"
 )
@@ -74,6 +75,7 @@ func (a *App) collect(ctx context.Context, url string) audit.Input {
 	defer cancel()
 	in := audit.Input{
 		Unreadable: map[audit.Part]error{}, Places: a.places(url), Now: time.Now(),
+		AssignsGPUs: a.parts.deviceFiles != nil, ExclusiveGPUs: a.config.GPU.Assignment == string(gpuassign.Exclusive),
 		Overdue: max(a.config.Drain.PodBudget.Duration(), a.config.Drain.AccountBudget.Duration()) + a.config.Drain.UndoReserve.Duration(),
 	}
 	// Each reader keeps its outcome to itself until all are done.
@@ -91,6 +93,9 @@ func (a *App) collect(ctx context.Context, url string) audit.Input {
 	parts := a.parts
 	read(audit.PartHomes, func() (err error) { in.Homes, err = parts.homes.All(ctx); return err })
 	read(audit.PartRows, func() (err error) { in.Rows, err = parts.reconciler.Ports.Rows(ctx); return err })
+	if parts.deviceFiles != nil {
+		read(audit.PartGPUs, func() (err error) { in.GPUs, err = parts.deviceFiles.Rows(ctx); return err })
+	}
 	read(audit.PartOperations, func() (err error) { in.Operations, err = parts.reconciler.Operations.List(ctx); return err })
 	read(audit.PartPods, func() (err error) { in.Pods, err = parts.cluster.Pods(ctx); return err })
 	read(audit.PartServices, func() (err error) { in.Services, err = parts.cluster.Services(ctx); return err })

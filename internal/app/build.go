@@ -15,6 +15,7 @@ import (
 	"config-server/internal/database"
 	"config-server/internal/farm"
 	"config-server/internal/findings"
+	"config-server/internal/gpuassign"
 	"config-server/internal/gpuload"
 	"config-server/internal/gpuoptions"
 	"config-server/internal/httpapi"
@@ -37,25 +38,28 @@ import (
 
 // parts are the adapters and use cases of one service.
 type parts struct {
-	metrics    *obs.Metrics
-	database   *database.DB
-	locks      locks.Locker
-	cluster    *cluster.Cluster
-	load       load
-	gpus       *gpuoptions.Scanner
-	selfHomes  *selfvolumes.Finder // nil without HOME_VOLUME=self
-	userConfig *adminbe.Client
-	homes      *nas.Homes
-	ledger     *ledger.Ledger
-	cache      *images.Cache   // nil without REDIS_HOST
-	realm      *kerberos.Realm // nil without KRB5_REALM
-	farmNodes  []farmNode
-	accounts   *accounts.Service
-	progress   *progress.Store
-	workspaces *workspaces.Service
-	reconciler *reconciler.Reconciler
-	findings   *findings.Store
-	handler    *httpapi.API
+	metrics  *obs.Metrics
+	database *database.DB
+	locks    locks.Locker
+	cluster  *cluster.Cluster
+	load     load
+	gpus     *gpuoptions.Scanner
+	// deviceFiles is nil unless GPUs are assigned.
+	deviceFiles *gpuassign.Assigner
+	deviceCount deviceCount
+	selfHomes   *selfvolumes.Finder // nil without HOME_VOLUME=self
+	userConfig  *adminbe.Client
+	homes       *nas.Homes
+	ledger      *ledger.Ledger
+	cache       *images.Cache   // nil without REDIS_HOST
+	realm       *kerberos.Realm // nil without KRB5_REALM
+	farmNodes   []farmNode
+	accounts    *accounts.Service
+	progress    *progress.Store
+	workspaces  *workspaces.Service
+	reconciler  *reconciler.Reconciler
+	findings    *findings.Store
+	handler     *httpapi.API
 }
 
 // build makes every part. Each one that has an end puts it on the clean-up stack.
@@ -113,13 +117,15 @@ func (a *App) build(opts Options) (*parts, error) {
 	records := operations.New(p.database, a.instance)
 	p.gpus = a.openGPUs(p.cluster)
 	p.tellGPUs()
+	p.deviceFiles = a.openDeviceFiles(p, scorer)
+	p.tellDeviceFiles()
 	var homes workspaces.Homes
 	if p.selfHomes = a.openSelfHomes(p.cluster); p.selfHomes != nil {
 		homes = p.selfHomes
 	}
 	p.workspaces = workspaces.New(workspaces.Options{
 		Cluster: p.cluster, UserConfigs: p.userConfig, Load: p.load, Ports: ports,
-		Accounts: p.ledger, Images: savedImages{store, p.cluster}, Kerberos: keytabs, GPUs: p.gpus, Homes: homes, Locks: p.locks,
+		Accounts: p.ledger, Images: savedImages{store, p.cluster}, Kerberos: keytabs, GPUs: p.gpus, DeviceFiles: p.assigns(), Homes: homes, Locks: p.locks,
 		Operations: records, Observer: observe, Progress: p.progress, RequestID: obs.RequestID, Meter: p.metrics, Log: a.log,
 		Settings: podSettings(c), SessionTemplate: c.Pods.Template, Instance: a.instance, DeadAfter: a.deadAfter(),
 		ReadyLimit: c.Pods.Ready.Duration(), PendingLimit: c.Pods.Pending.Duration(), UnschedulableLimit: c.Pods.Unschedulable.Duration(), PullGrace: c.Pods.PullGrace.Duration(),
@@ -127,7 +133,7 @@ func (a *App) build(opts Options) (*parts, error) {
 		Budget: c.Drain.PodBudget.Duration(), UndoLimit: c.Drain.UndoReserve.Duration(),
 	})
 	p.reconciler = reconciler.New(reconciler.Options{
-		Cluster: p.cluster, Ports: ports, Operations: records, Locks: p.locks, UserLock: farm.UserLock,
+		Cluster: p.cluster, Ports: ports, GPUs: p.assigned(), Operations: records, Locks: p.locks, UserLock: farm.UserLock,
 		Tasks: p.tasks(),
 		Grace: c.Reconciler.Grace.Duration(), Now: time.Now, Log: a.log,
 		NewPass: func(ctx context.Context) context.Context { return obs.WithRequestID(ctx, obs.NewRequestID()) },

@@ -28,6 +28,7 @@ type picture struct {
 	pods     []corev1.Pod
 	services []corev1.Service
 	rows     []crashRow
+	gpus     crashGPUs
 }
 
 func (f *crashFarm) look(ctx context.Context) (picture, error) {
@@ -49,7 +50,10 @@ func (f *crashFarm) look(ctx context.Context) (picture, error) {
 		return p, err
 	}
 	p.pods, p.services = pods.Items, services.Items
-	p.rows, err = f.readRows(ctx)
+	if p.rows, err = f.readRows(ctx); err != nil {
+		return p, err
+	}
+	p.gpus, err = f.readGPUs(ctx)
 	return p, err
 }
 
@@ -142,7 +146,11 @@ func (p picture) podFact(pod corev1.Pod) string {
 	}
 	slices.Sort(services)
 	slices.Sort(rows)
-	return fmt.Sprintf("pod on %s, Services %q, rows %q", pod.Spec.NodeName, services, rows)
+	fact := fmt.Sprintf("pod on %s, Services %q, rows %q", pod.Spec.NodeName, services, rows)
+	if n := len(p.gpus[pod.Name]); n > 0 {
+		fact += fmt.Sprintf(", %d GPUs", n)
+	}
+	return fact
 }
 
 // strays lists what belongs to nothing, or is half of something, save what was told already.
@@ -270,5 +278,5 @@ func (p picture) workspaceStrays() []string {
 	for _, port := range slices.Sorted(maps.Keys(ports)) {
 		strays = append(strays, fmt.Sprintf("Service on port %d without row", port))
 	}
-	return strays
+	return append(strays, p.gpus.strays(pods)...)
 }

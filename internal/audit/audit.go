@@ -26,6 +26,7 @@ const (
 	PartRetired    Part = "retired"    // numbers that were given once
 	PartHomes      Part = "homes"      // the folder of homes on the NAS
 	PartRows       Part = "rows"       // nodeport_allocations
+	PartGPUs       Part = "gpus"       // config_server_gpus
 	PartOperations Part = "operations" // unfinished workspace operations
 	PartPods       Part = "pods"
 	PartServices   Part = "services"
@@ -75,6 +76,9 @@ type Input struct {
 	Pods       []farm.Pod
 	Services   []farm.Service
 	Operations []farm.Operation
+	// GPUs are the assigned GPUs. AssignsGPUs: workspaces are given theirs; ExclusiveGPUs: and share none.
+	GPUs                       []farm.GPURow
+	AssignsGPUs, ExclusiveGPUs bool
 
 	Unreadable map[Part]error
 

@@ -153,7 +153,36 @@ func faults() []one {
 			}},
 		{kind: audit.EndedPod, name: "a pod that failed and holds its port", object: string(leePod), user: "lee", remedy: "/delete-pod",
 			breaks: func(in *audit.Input) { in.Pods[1].Phase = "Failed" }},
+		{kind: audit.SharedGPU, name: "two workspaces on one GPU", object: "farm5/1", remedy: "kubectl -n ailab-infra get pods " + string(kimPod) + " " + string(leePod),
+			breaks: func(in *audit.Input) { assignGPUs(in); shareGPU(in) }},
+		{kind: audit.GPURowWithoutPod, name: "a GPU of a pod that is gone", object: "ailab-gone-0000000e", user: "gone", remedy: "/delete-pod",
+			breaks: func(in *audit.Input) {
+				assignGPUs(in)
+				in.GPUs = append(in.GPUs, farm.GPURow{ID: 9, User: "gone", Pod: "ailab-gone-0000000e", Node: "farm5", Index: 3})
+			}},
+		{kind: audit.GPURowWithoutPod, name: "a GPU of a pod that has ended", object: string(leePod), user: "lee", remedy: "config-server reconcile",
+			breaks: func(in *audit.Input) { assignGPUs(in); in.Pods[1].Phase = "Succeeded" }, also: []audit.Kind{audit.EndedPod}},
+		{kind: audit.GPURowWithoutPod, name: "a GPU that the pod does not mount", object: string(kimPod), user: "kim", remedy: "config-server reconcile",
+			breaks: func(in *audit.Input) { assignGPUs(in); in.Pods[0].GPUIndexes = farm.NewGPUSet(0) }},
+		{kind: audit.PodWithoutGPURow, name: "a GPU that is not assigned", object: string(leePod), user: "lee", remedy: "config-server reconcile",
+			breaks: func(in *audit.Input) { assignGPUs(in); in.GPUs = in.GPUs[:2] }},
 	}
+}
+
+// assignGPUs gives kim's pod the GPUs 0 and 1, and lee's GPU 2.
+func assignGPUs(in *audit.Input) {
+	in.AssignsGPUs, in.ExclusiveGPUs = true, true
+	in.Pods[0].GPUIndexes, in.Pods[1].GPUIndexes = farm.NewGPUSet(0, 1), farm.NewGPUSet(2)
+	in.GPUs = []farm.GPURow{
+		{ID: 1, User: "kim", Pod: kimPod, Node: "farm5", Index: 0}, {ID: 2, User: "kim", Pod: kimPod, Node: "farm5", Index: 1},
+		{ID: 3, User: "lee", Pod: leePod, Node: "farm5", Index: 2},
+	}
+}
+
+// shareGPU has lee's pod use kim's GPU 1 too.
+func shareGPU(in *audit.Input) {
+	in.Pods[1].GPUIndexes = farm.NewGPUSet(1, 2)
+	in.GPUs = append(in.GPUs, farm.GPURow{ID: 4, User: "lee", Pod: leePod, Node: "farm5", Index: 1})
 }
 
 // One port is told as one, by its number, and several from the lowest on.

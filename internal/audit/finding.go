@@ -37,6 +37,10 @@ const (
 	DuplicatePort     Kind = "duplicate-port"      // two rows of one port
 	PodOfNobody       Kind = "pod-of-nobody"       // a pod whose user is no account
 	EndedPod          Kind = "ended-pod"           // a pod that has ended and holds ports
+
+	SharedGPU        Kind = "shared-gpu"          // two pods have one GPU that nobody may share
+	GPURowWithoutPod Kind = "gpu-row-without-pod" // a GPU is assigned to a pod that does not have it
+	PodWithoutGPURow Kind = "pod-without-gpu-row" // a pod has a GPU that is not assigned to it
 )
 
 // order is how findings are listed: what hides others first.
@@ -45,6 +49,7 @@ var order = []Kind{
 	DuplicateName, DuplicateNumber, SharedPrimary, RetiredNumber, NoShadow, NoPrimaryGroup, ShadowOfNobody, SudoersOfNobody, MemberOfNothing,
 	NoHome, ForeignHome, HomeOfNobody,
 	RowWithoutPod, ServiceWithoutPod, PodWithoutRow, ServiceWithoutRow, RowWithoutService, PortMismatch, DuplicatePort, PodOfNobody, EndedPod,
+	SharedGPU, GPURowWithoutPod, PodWithoutGPURow,
 }
 
 // Kinds lists all kinds in the order in which they are reported.

@@ -25,6 +25,9 @@ func (c *comparison) workspaces() {
 	if c.has(PartRows, PartServices) {
 		c.ports()
 	}
+	if c.AssignsGPUs {
+		c.gpus()
+	}
 	for _, p := range c.Pods {
 		if !p.Terminating && !c.busy[p.Name] {
 			c.pod(p)

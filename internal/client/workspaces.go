@@ -33,7 +33,9 @@ type Workspace struct {
 	CreatedAt time.Time `json:"created_at"`
 	Ports     []Port    `json:"ports"`
 	GPUs      int       `json:"gpus"`
-	GPUOption string    `json:"gpu_option,omitempty"` // that it was made with
+	// GPUIndexes are the GPUs of the node whose device files it mounts.
+	GPUIndexes []int  `json:"gpu_indexes,omitempty"`
+	GPUOption  string `json:"gpu_option,omitempty"` // that it was made with
 }
 
 // Workspaces is the answer of GET /workspaces, by user and age.

@@ -59,7 +59,7 @@ func slimPod(pod *corev1.Pod) *corev1.Pod {
 		Status: pod.Status,
 	}
 	for _, volume := range pod.Spec.Volumes {
-		if isGPU(volume) {
+		if _, is := gpuIndex(volume); is {
 			kept.Spec.Volumes = append(kept.Spec.Volumes, corev1.Volume{Name: volume.Name})
 		}
 	}
@@ -241,11 +241,14 @@ func podOf(pod *corev1.Pod) farm.Pod {
 		AccountSecret: accountSecretOf(pod),
 		GPUOption:     pod.Annotations[farm.AnnotationGPU],
 	}
+	var indexes []int
 	for _, volume := range pod.Spec.Volumes {
-		if isGPU(volume) {
+		if index, is := gpuIndex(volume); is {
+			indexes = append(indexes, index)
 			p.GPUs++
 		}
 	}
+	p.GPUIndexes = farm.NewGPUSet(indexes...)
 	for _, container := range pod.Spec.Containers {
 		for _, n := range gpuLimits(container) {
 			p.GPUs += int(n.Value())
@@ -257,12 +260,12 @@ func podOf(pod *corev1.Pod) farm.Pod {
 	return p
 }
 
-// isGPU knows the volume of one GPU's device file, nvidia0 and so on, from those of the driver's
-// control files.
-func isGPU(volume corev1.Volume) bool {
+// gpuIndex knows the volume of one GPU's device file, nvidia0 and so on, from those of the driver's
+// control files, and tells the GPU's index.
+func gpuIndex(volume corev1.Volume) (int, bool) {
 	number, found := strings.CutPrefix(volume.Name, "nvidia")
-	_, err := strconv.ParseUint(number, 10, 8)
-	return found && err == nil
+	index, err := strconv.ParseUint(number, 10, 8)
+	return int(index), found && err == nil
 }
 
 // gpuLimits are the GPUs that a container asks for as resources; nil = none.

@@ -83,13 +83,15 @@ type Self struct {
 	PodIP   string `env:"POD_IP"`
 }
 
-// GPU says which GPU options there are (docs/gpu.md). A workspace changes only if it names one.
+// GPU says which GPU options there are, and which device files a workspace without one gets (docs/gpu.md).
 type GPU struct {
 	// Discovery is auto (PodTemplates, and without them what is detected), templates or off.
 	Discovery string `env:"GPU_DISCOVERY" envDefault:"auto"`
 	// TemplateLabel is the key of the label that makes a PodTemplate a GPU option.
 	TemplateLabel string  `env:"GPU_TEMPLATE_LABEL" envDefault:"ailab/gpu"`
 	ScanInterval  Seconds `env:"GPU_SCAN_INTERVAL" envDefault:"10s"`
+	// Assignment is first (the first device files of the node), least-loaded or exclusive.
+	Assignment string `env:"GPU_ASSIGNMENT" envDefault:"first"`
 	// RuntimeClass is that of workspaces with an NVIDIA option unless a template sets one; NoRuntimeClass = none.
 	RuntimeClass string `env:"GPU_RUNTIME_CLASS" envDefault:"nvidia"`
 }

@@ -89,6 +89,7 @@ func (c Config) faults() []error {
 	}
 	oneOf("IMAGE_PULL_POLICY", c.Pods.PullPolicy, "Never", "IfNotPresent", "Always")
 	oneOf("HOME_VOLUME", c.Pods.HomeVolume, "nfs", "hostPath", "self")
+	oneOf("GPU_ASSIGNMENT", c.GPU.Assignment, "first", "least-loaded", "exclusive")
 	oneOf("GPU_DISCOVERY", c.GPU.Discovery, "auto", "templates", "off")
 	for _, fault := range validation.IsQualifiedName(c.GPU.TemplateLabel) {
 		add("GPU_TEMPLATE_LABEL", "%q is not the key of a label: %s", c.GPU.TemplateLabel, fault)

@@ -118,6 +118,8 @@ var (
 	ErrPortTaken = errors.New("port is already allocated")
 	// ErrPortsExhausted: no NodePort of the range is free.
 	ErrPortsExhausted = errors.New("no free NodePort left")
+	// ErrGPUsTaken: no node has as many GPU device files to give as a workspace wants.
+	ErrGPUsTaken = errors.New("not enough GPUs")
 	// ErrNeverReady: the pod can no longer become Ready.
 	ErrNeverReady = errors.New("the pod can no longer become Ready")
 	// ErrWaitTimeout: a wait ended by its own limit.

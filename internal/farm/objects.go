@@ -130,11 +130,16 @@ type Pod struct {
 	Terminating bool
 	CreatedAt   time.Time
 	GPUs        int // GPU device files that it mounts, and GPUs that it asks for as resources
+	// GPUIndexes are the GPUs whose device files it mounts.
+	GPUIndexes GPUSet
 	// GPUOption is the ID of the GPU option that it was made with; empty = none.
 	GPUOption string
 	// AccountSecret: it mounts the Secret AccountSecretName(Name). Known of pods that were read live.
 	AccountSecret bool
 }
+
+// Ended reports whether nothing of the pod runs any more, and nothing will.
+func (p Pod) Ended() bool { return p.Phase == "Failed" || p.Phase == "Succeeded" }
 
 // Service is a NodePort Service of a workspace.
 type Service struct {

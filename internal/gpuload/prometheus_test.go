@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -87,5 +88,28 @@ func TestPrometheusThatStopsAndComesBack(t *testing.T) {
 	server.Start(t)
 	if _, err := scorer.Scores(t.Context(), []farm.NodeName{"farm6"}); err != nil {
 		t.Errorf("after the outage: %v", err)
+	}
+}
+
+// Each GPU of each node is told by its index, whatever the name of the node.
+func TestAssignmentDevicesOfARealPrometheus(t *testing.T) {
+	t.Parallel()
+	server := testkit.Prometheus(t, map[string][]testkit.GPU{
+		"farm.9": {{Util: 5}, {Util: math.Inf(1)}, {Util: 70}}, "farmx9": {{Util: 1}}, "farm5": {{Util: 80}},
+	})
+	scorer, err := gpuload.New(gpuload.Options{URL: server.URL, Timeout: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	order := []farm.NodeName{"farm.9", "farm5", "farm8"}
+	want := map[farm.NodeName]map[int]float64{"farm.9": {0: 5, 1: math.Inf(1), 2: 70}, "farm5": {0: 80}}
+	if got, err := scorer.Devices(t.Context(), order); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("devices %v, %v, want %v", got, err, want)
+	}
+	for i := range 1000 {
+		order = append(order, farm.NodeName(fmt.Sprintf("node%04d", i)))
+	}
+	if got, err := scorer.Devices(t.Context(), order); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("devices among %d nodes: %v, %v, want %v", len(order), got, err, want)
 	}
 }

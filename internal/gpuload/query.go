@@ -14,6 +14,8 @@ import (
 const (
 	HostLabel    = "Hostname"
 	ReadingLabel = "reading"
+	// DeviceLabel is the index of a GPU on its node, in the samples that tell of single GPUs.
+	DeviceLabel = "gpu"
 
 	Utilisation = "util"
 	MemoryUsed  = "fb"
@@ -34,18 +36,29 @@ const mostNamed = 50
 // is no finite number do not count into the average: one broken GPU must not hide a whole node.
 // For many nodes it asks for every host, so the answer may have some that nobody asked for.
 func queryFor(nodes []farm.NodeName) string {
-	hosts := `!=""`
-	if len(nodes) <= mostNamed {
-		names := make([]string, len(nodes))
-		for i, name := range nodes {
-			names[i] = regexp.QuoteMeta(string(name))
-		}
-		hosts = "=~" + strconv.Quote(strings.Join(names, "|"))
-	}
+	hosts := hostsOf(nodes)
 	parts := make([]string, len(readings))
 	for i, reading := range readings {
 		parts[i] = fmt.Sprintf(`label_replace(avg by (%s) (%s{%s%s} > -Inf < Inf), %q, %q, "", "")`,
 			HostLabel, reading.metric, HostLabel, hosts, ReadingLabel, reading.name)
 	}
 	return strings.Join(parts, " or ")
+}
+
+// hostsOf is the condition on the label of the node.
+func hostsOf(nodes []farm.NodeName) string {
+	if len(nodes) > mostNamed {
+		return `!=""`
+	}
+	names := make([]string, len(nodes))
+	for i, name := range nodes {
+		names[i] = regexp.QuoteMeta(string(name))
+	}
+	return "=~" + strconv.Quote(strings.Join(names, "|"))
+}
+
+// devicesOf asks for the utilisation of each GPU. One that is cut into slices has a series for each; it is
+// as busy as the busiest of them.
+func devicesOf(nodes []farm.NodeName) string {
+	return fmt.Sprintf("max by (%s, %s) (DCGM_FI_DEV_GPU_UTIL{%s%s})", HostLabel, DeviceLabel, HostLabel, hostsOf(nodes))
 }

@@ -21,6 +21,7 @@ type workspace struct {
 	CreatedAt time.Time       `json:"created_at"`
 	Ports     []workspacePort `json:"ports"`
 	GPUs      int             `json:"gpus"`
+	Indexes   []int           `json:"gpu_indexes,omitempty"`
 	GPUOption string          `json:"gpu_option,omitempty"`
 }
 
@@ -42,7 +43,7 @@ func (a *api) listWorkspaces(w http.ResponseWriter, r *http.Request) error {
 		for j, p := range one.Ports {
 			ports[j] = workspacePort{Internal: p.Internal, NodePort: p.External, Purpose: p.Purpose}
 		}
-		told[i] = workspace{one.User, one.Pod, one.Node, one.Stage, one.Phase, one.Ready, one.CreatedAt, ports, one.GPUs, one.GPUOption}
+		told[i] = workspace{one.User, one.Pod, one.Node, one.Stage, one.Phase, one.Ready, one.CreatedAt, ports, one.GPUs, one.GPUIndexes, one.GPUOption}
 	}
 	return answerView(w, r, object{"workspaces": told})
 }

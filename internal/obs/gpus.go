@@ -28,3 +28,25 @@ func (m *Metrics) GPUs(count func() []GPUs) {
 			return samples, nil
 		})
 }
+
+// GPUDevices counts the GPU device files of one node. Free is -1 where nobody knows how many there are.
+type GPUDevices struct {
+	Node       string
+	Used, Free int
+}
+
+// GPUDevices has every scrape tell how many GPU device files of each node workspaces have, and how many are
+// free. count must ask nobody; the series of what it does not list are absent.
+func (m *Metrics) GPUDevices(count func() []GPUDevices) {
+	m.sampled(prometheus.GaugeValue, "gpu_devices", "GPU device files of nodes, by node and state (used: a workspace has it, free).",
+		[]string{"node", "state"}, func() ([]sample, error) {
+			var samples []sample
+			for _, node := range count() {
+				samples = append(samples, sample{float64(node.Used), []string{node.Node, "used"}})
+				if node.Free >= 0 {
+					samples = append(samples, sample{float64(node.Free), []string{node.Node, "free"}})
+				}
+			}
+			return samples, nil
+		})
+}

@@ -29,3 +29,17 @@ func TestMetricsOfGPUs(t *testing.T) {
 		t.Errorf("%d series, want 100", n)
 	}
 }
+
+func TestAssignmentMetrics(t *testing.T) {
+	t.Parallel()
+	m := obs.NewMetrics(obs.Build{})
+	var nodes []obs.GPUDevices
+	m.GPUDevices(func() []obs.GPUDevices { return nodes })
+	wantNone(t, scrape(m), "config_server_gpu_devices{")
+
+	nodes = []obs.GPUDevices{{Node: "farm5", Used: 3, Free: 1}, {Node: "farm8", Used: 2, Free: -1}}
+	text := scrape(m)
+	wantLines(t, text, `config_server_gpu_devices{node="farm5",state="free"} 1`, `config_server_gpu_devices{node="farm5",state="used"} 3`,
+		`config_server_gpu_devices{node="farm8",state="used"} 2`)
+	wantNone(t, text, `config_server_gpu_devices{node="farm8",state="free"}`)
+}

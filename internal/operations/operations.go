@@ -67,19 +67,32 @@ func (s *Store) Begin(ctx context.Context, r Record) error {
 // Advance notes how far an operation has come. It returns farm.ErrNotFound, wrapped, when the record
 // is gone or another instance has claimed it: then the operation must not go on.
 func (s *Store) Advance(ctx context.Context, id, stage string) error {
-	result, err := s.db.Exec(ctx, "advance_operation",
-		"UPDATE config_server_operations SET stage = ?, updated_at = CURRENT_TIMESTAMP WHERE id = ? AND instance = ?", stage, id, s.instance)
-	if err != nil {
+	if err := s.update(ctx, "advance_operation", "stage", id, stage); err != nil {
 		return fmt.Errorf("advance operation %s to %s: %w", id, stage, err)
-	}
-	n, err := result.RowsAffected()
-	if err != nil {
-		return fmt.Errorf("advance operation %s to %s: %w", id, stage, err)
-	}
-	if n == 0 {
-		return fmt.Errorf("advance operation %s to %s: record of instance %s: %w", id, stage, s.instance, farm.ErrNotFound)
 	}
 	return nil
+}
+
+// Place notes another node of the operation's pod. It fails like Advance.
+func (s *Store) Place(ctx context.Context, id string, node farm.NodeName) error {
+	if err := s.update(ctx, "place_operation", "node_name", id, string(node)); err != nil {
+		return fmt.Errorf("place operation %s on %s: %w", id, node, err)
+	}
+	return nil
+}
+
+// update sets one column of this instance's record.
+func (s *Store) update(ctx context.Context, name, column, id, value string) error {
+	result, err := s.db.Exec(ctx, name,
+		"UPDATE config_server_operations SET "+column+" = ?, updated_at = CURRENT_TIMESTAMP WHERE id = ? AND instance = ?", value, id, s.instance)
+	if err != nil {
+		return err
+	}
+	n, err := result.RowsAffected()
+	if err == nil && n == 0 {
+		err = fmt.Errorf("record of instance %s: %w", s.instance, farm.ErrNotFound)
+	}
+	return err
 }
 
 // End removes this instance's record. A record that is gone is a success; one that another instance

@@ -193,3 +193,30 @@ func TestClaimWithoutAnAnswerToItsCommitIsNotCalledDone(t *testing.T) {
 		t.Errorf("claim = %t, %v; want an error", claimed, err)
 	}
 }
+
+func TestAssignmentMovesARecord(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, place databasetest.Place) {
+		db := place.Open(t)
+		s, other := operations.New(db, "one"), operations.New(db, "two")
+		id := operations.NewID()
+		begin(t, s, create(id))
+		for range 2 {
+			if err := s.Place(t.Context(), id, "farm9"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := other.Place(t.Context(), id, "farm7"); !errors.Is(err, farm.ErrNotFound) {
+			t.Errorf("a record of another instance was moved: %v", err)
+		}
+		want := create(id)
+		want.Node, want.Instance = "farm9", "one"
+		got, err := s.Get(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(operations.Record{}, "StartedAt", "UpdatedAt")); diff != "" {
+			t.Errorf("record (-want +got):\n%s", diff)
+		}
+	})
+}

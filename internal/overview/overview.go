@@ -73,7 +73,9 @@ type Workspace struct {
 	CreatedAt time.Time
 	Ports     []farm.Port // by NodePort
 	GPUs      int
-	GPUOption string // the ID of the GPU option that it was made with; empty = none
+	// GPUIndexes are the GPUs of the node whose device files it mounts, the lowest first.
+	GPUIndexes []int
+	GPUOption  string // the ID of the GPU option that it was made with; empty = none
 }
 
 // Node is a node of the cluster.
@@ -143,7 +145,8 @@ func (o *Overview) Workspaces(ctx context.Context) ([]Workspace, error) {
 	for i, pod := range pods {
 		all[i] = Workspace{
 			User: pod.User, Pod: pod.Name, Node: pod.Node, Stage: cmp.Or(stages[pod.Name], settled(pod)), Phase: phase(pod), Ready: pod.Ready,
-			CreatedAt: pod.CreatedAt.UTC(), Ports: ports[pod.Name], GPUs: pod.GPUs, GPUOption: pod.GPUOption,
+			CreatedAt: pod.CreatedAt.UTC(), Ports: ports[pod.Name],
+			GPUs: pod.GPUs, GPUIndexes: pod.GPUIndexes.Indexes(), GPUOption: pod.GPUOption,
 		}
 	}
 	slices.SortFunc(all, func(a, b Workspace) int {

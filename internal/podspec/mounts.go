@@ -25,12 +25,8 @@ type mount struct {
 const homeName = "nfs-home"
 
 // mountsOf lists the home, the Kerberos credential cache and the GPU device files.
-func mountsOf(in Input, gpus int) ([]mount, error) {
+func mountsOf(in Input, gpus []int) ([]mount, error) {
 	mounts, err := homeMounts(in)
-	if err != nil {
-		return nil, err
-	}
-	devices, err := gpuDevices(gpus)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +36,7 @@ func mountsOf(in Input, gpus int) ([]mount, error) {
 	if in.Settings.AccountSecret {
 		mounts = append(mounts, accountSecret(in.Pod))
 	}
-	return append(mounts, devices...), nil
+	return append(mounts, gpuDevices(gpus)...), nil
 }
 
 // homeMounts are the homes, and what else the service's own volumes have for workspaces.
@@ -90,22 +86,19 @@ func accountSecret(pod farm.PodName) mount {
 	}}}
 }
 
-// gpuDevices are the first n GPUs of the node and the control devices that CUDA opens.
-func gpuDevices(n int) ([]mount, error) {
-	if n > MaxGPUs {
-		return nil, fmt.Errorf("num_gpu: %d is above %d", n, MaxGPUs)
-	}
-	if n <= 0 {
-		return nil, nil
+// gpuDevices are the device files of the GPUs and of what controls them, which CUDA opens.
+func gpuDevices(gpus []int) []mount {
+	if len(gpus) == 0 {
+		return nil
 	}
 	var mounts []mount
-	for i := range n {
+	for _, i := range gpus {
 		mounts = append(mounts, device(fmt.Sprintf("nvidia%d", i)))
 	}
 	for _, name := range []string{"nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset"} {
 		mounts = append(mounts, device(name))
 	}
-	return mounts, nil
+	return mounts
 }
 
 func device(name string) mount {

@@ -32,9 +32,8 @@ const (
 // HomePath is where workspaces have the homes.
 const HomePath = "/home"
 
-// MaxGPUs is the largest num_gpu for which device files can exist on a node: the NVIDIA driver
-// numbers at most 256 minor devices, the last of which is nvidiactl.
-const MaxGPUs = 255
+// MaxGPUs is the largest num_gpu for which device files can exist on a node.
+const MaxGPUs = farm.MaxGPUIndex + 1
 
 // Settings are the parts of the service's configuration that shape every workspace.
 type Settings struct {
@@ -80,6 +79,9 @@ type Input struct {
 	GPU *farm.GPUOption
 	// Self is what the service's own volumes have for workspaces, the homes first; needed with HomeSelf.
 	Self *selfvolumes.Set
+	// Assigned are the GPUs of Node that the workspace was given; empty = the first num_gpu. They do not
+	// count beside a GPU option.
+	Assigned farm.GPUSet
 }
 
 // Build writes the pod of a workspace. It fails, naming the field, if a quantity cannot be read or
@@ -98,9 +100,9 @@ func Build(in Input) (*corev1.Pod, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build pod %s: %w", in.Pod, err)
 	}
-	gpus := entry.NumGPU
-	if in.GPU != nil {
-		gpus = 0 // the option brings them
+	gpus, err := deviceFiles(in, entry.NumGPU)
+	if err != nil {
+		return nil, fmt.Errorf("build pod %s: %w", in.Pod, err)
 	}
 	mounts, err := mountsOf(in, gpus)
 	if err != nil {
@@ -145,6 +147,7 @@ func Build(in Input) (*corev1.Pod, error) {
 		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: m.volume, MountPath: m.path, SubPath: m.subPath, ReadOnly: m.readOnly})
 	}
 	pod.Spec.Containers = []corev1.Container{container}
+	showAssigned(pod, in)
 	if in.GPU != nil {
 		askForGPU(pod, in, max(1, entry.NumGPU))
 	}

@@ -1,6 +1,6 @@
 // Package reconciler compares what the cluster and the database say of workspaces and mends what
 // was left over: rows whose pod is gone, Services whose pod is gone, pods that nobody can reach,
-// rows that live Services lack, and operations and journals that a crash cut off.
+// rows that live Services and GPUs lack, and operations and journals that a crash cut off.
 //
 // It would rather leave something behind than remove what somebody uses. It deletes nothing on an
 // error, on listings that contradict one another, on a first sight, or while an operation on the
@@ -39,6 +39,15 @@ type Ports interface {
 	ReleaseRows(ctx context.Context, rows []farm.Row) (int, error)
 }
 
+// GPUs is the table of assigned GPUs.
+type GPUs interface {
+	Rows(ctx context.Context) ([]farm.GPURow, error)
+	// Adopt writes rows that are missing.
+	Adopt(ctx context.Context, rows []farm.GPURow) (int, error)
+	// ReleaseRows removes rows that still are as they were read.
+	ReleaseRows(ctx context.Context, rows []farm.GPURow) (int, error)
+}
+
 // Operations lists the operations that are under way.
 type Operations interface {
 	List(ctx context.Context) ([]farm.Operation, error)
@@ -61,6 +70,7 @@ type Task struct {
 type Options struct {
 	Cluster    Cluster
 	Ports      Ports
+	GPUs       GPUs // nil = no GPUs are assigned
 	Operations Operations
 	Locks      Locks
 	// UserLock names the lock under which a user's workspaces are changed.

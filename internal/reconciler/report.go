@@ -7,20 +7,23 @@ type Kind string
 
 // The kinds of finding.
 const (
-	KindStaleRow      Kind = "stale-row"      // a row whose pod and Services are gone
-	KindOrphanPod     Kind = "orphan-pod"     // a pod of ours that does not run and has neither row nor Service
-	KindOrphanService Kind = "orphan-service" // a Service of ours whose pod is gone
-	KindMissingRow    Kind = "missing-row"    // a live Service without its row
-	KindPortConflict  Kind = "port-conflict"  // a live Service whose port another pod's row has
-	KindBareRunning   Kind = "bare-running"   // a running pod of ours with neither row nor Service
-	KindSuspicious    Kind = "suspicious"     // listings that contradict one another
-	KindTask          Kind = "task"           // a recovery
+	KindStaleRow      Kind = "stale-row"       // a row whose pod and Services are gone
+	KindOrphanPod     Kind = "orphan-pod"      // a pod of ours that does not run and has neither row nor Service
+	KindOrphanService Kind = "orphan-service"  // a Service of ours whose pod is gone
+	KindMissingRow    Kind = "missing-row"     // a live Service without its row
+	KindPortConflict  Kind = "port-conflict"   // a live Service whose port another pod's row has
+	KindBareRunning   Kind = "bare-running"    // a running pod of ours with neither row nor Service
+	KindSuspicious    Kind = "suspicious"      // listings that contradict one another
+	KindStaleGPURow   Kind = "stale-gpu-row"   // a GPU that is assigned to a pod that does not have it
+	KindMissingGPURow Kind = "missing-gpu-row" // a running pod with a GPU that is not assigned to it
+	KindTask          Kind = "task"            // a recovery
 )
 
 // Kinds lists all of them.
 func Kinds() []Kind {
 	return []Kind{
-		KindStaleRow, KindOrphanPod, KindOrphanService, KindMissingRow, KindPortConflict, KindBareRunning, KindSuspicious, KindTask,
+		KindStaleRow, KindOrphanPod, KindOrphanService, KindMissingRow, KindPortConflict, KindBareRunning, KindSuspicious,
+		KindStaleGPURow, KindMissingGPURow, KindTask,
 	}
 }
 

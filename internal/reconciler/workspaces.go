@@ -20,6 +20,7 @@ type state struct {
 	rowCount int
 	pods     map[farm.PodName]farm.Pod
 	services map[farm.PodName][]farm.Service
+	gpus     map[farm.PodName][]farm.GPURow
 }
 
 func (r *Reconciler) read(ctx context.Context) (state, error) {
@@ -41,6 +42,9 @@ func (r *Reconciler) read(ctx context.Context) (state, error) {
 	s.rowCount = len(rows)
 	for _, row := range rows {
 		s.rows[row.Pod] = append(s.rows[row.Pod], row)
+	}
+	if s.gpus, err = r.readGPUs(ctx); err != nil {
+		return s, err
 	}
 	// Pods are read before Services: a Service seen without its pod then means that the pod went, or
 	// that both are newer than the listing and within the grace.
@@ -75,7 +79,7 @@ func (r *Reconciler) workspaces(ctx context.Context, report *Report, dryRun bool
 	if err != nil {
 		return fmt.Errorf("read the state of workspaces: %w", err)
 	}
-	err = r.adopt(ctx, s, report, dryRun)
+	err = errors.Join(r.adopt(ctx, s, report, dryRun), r.adoptGPUs(ctx, s, report, dryRun))
 	removals := r.removals(s, report)
 	if reason := doubt(s, removals); reason != "" {
 		report.add(Finding{Kind: KindSuspicious, Object: "listing", Action: ActionReported, Detail: reason})
@@ -122,7 +126,7 @@ func doubt(s state, removals []removal) string {
 		affected[m.pod] = true
 	}
 	known := map[farm.PodName]bool{}
-	for _, names := range [][]farm.PodName{slices.Collect(maps.Keys(s.pods)), slices.Collect(maps.Keys(s.rows)), slices.Collect(maps.Keys(s.services))} {
+	for _, names := range [][]farm.PodName{slices.Collect(maps.Keys(s.pods)), slices.Collect(maps.Keys(s.rows)), slices.Collect(maps.Keys(s.services)), slices.Collect(maps.Keys(s.gpus))} {
 		for _, name := range names {
 			known[name] = true
 		}
@@ -197,6 +201,11 @@ func (r *Reconciler) removals(s state, report *Report) []removal {
 		rows := s.rows[name]
 		if newest := slices.MaxFunc(rows, func(a, b farm.Row) int { return a.CreatedAt.Compare(b.CreatedAt) }); old(newest.CreatedAt) {
 			list = append(list, r.staleRows(name, rows))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.gpus)) {
+		if rows := s.surplusGPUs(name); len(rows) > 0 && !s.busy[name] && old(newestGPU(rows)) {
+			list = append(list, r.staleGPUs(name, rows))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.pods)) {

@@ -118,6 +118,7 @@ func (l *launch) selectNode(ctx context.Context, names []farm.NodeName) error {
 		return l.fail(farm.Internal, farm.StepSelectNode, farm.NodeSelectionFailed, errors.New("no node was chosen"))
 	}
 	l.node = node
+	l.rank(names, scores)
 	return nil
 }
 

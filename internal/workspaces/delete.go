@@ -143,7 +143,7 @@ func (s *Service) Delete(ctx context.Context, podName string) (Deleted, error) {
 	defer s.finish(operation.ID)
 	run := s.newRemoval(user, pod, found, present)
 	var warnings []string
-	keytabStays := false // and nobody has noted it
+	unfinished := false // something stays that nobody has noted but the record
 	steps := []saga.Step{{Name: "RECORD", Do: func(ctx context.Context) error {
 		if err := s.begin(ctx, operation); err != nil {
 			return run.fail(farm.StepReleaseNodePort, farm.NodePortReleaseFailed, err)
@@ -151,15 +151,23 @@ func (s *Service) Delete(ctx context.Context, podName string) (Deleted, error) {
 		return nil
 	}}}
 	steps = append(steps, run.steps()...)
+	if s.DeviceFiles != nil {
+		steps = append(steps, saga.Step{Name: stepReleaseGPUs, Do: func(ctx context.Context) error {
+			warning, err := s.releaseGPUs(ctx, pod)
+			warnings = append(warnings, warning...)
+			unfinished = err != nil
+			return nil
+		}})
+	}
 	steps = append(steps,
 		saga.Step{Name: stepRemoveKeytab, Do: func(ctx context.Context) error {
 			warning, err := s.removeKeytab(ctx, node, user, pod)
 			warnings = append(warnings, warning...)
-			keytabStays = err != nil
+			unfinished = unfinished || err != nil
 			return nil
 		}},
 		saga.Step{Name: "CLOSE", Do: func(ctx context.Context) error {
-			if keytabStays {
+			if unfinished {
 				return nil // recovery goes on with the record
 			}
 			warnings = append(warnings, s.endRecord(ctx, operation)...)

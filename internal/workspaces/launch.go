@@ -35,6 +35,8 @@ type launch struct {
 	account farm.Account
 	primary farm.Group
 	image   string
+	ranked  []farm.NodeName // where it may run, the best first; only where GPUs are assigned
+	given   farm.GPUSet     // the GPUs that were assigned
 	ports   []farm.Port
 	layers  []templates.Layer // the lowest first
 	spec    *corev1.Pod
@@ -43,6 +45,7 @@ type launch struct {
 	recorded       bool // the operation's record may exist
 	begun          bool // it does, or did
 	closed         bool // the operation's record may be gone already
+	assigning      bool // rows of GPUs may exist
 	reserved       bool // rows may exist
 	deployed       bool // the keytab may be on the node
 	keytabLies     bool // it is
@@ -96,7 +99,7 @@ func (l *launch) fetchConfig(ctx context.Context) (err error) {
 // buildSteps reserve and prepare everything that the pod's spec needs, in the contract's order:
 // account, saved image, NodePorts, keytab.
 func (l *launch) buildSteps() []saga.Step {
-	return []saga.Step{
+	steps := []saga.Step{
 		{
 			Name: string(farm.StepBuildPodSpec) + ":account",
 			// Undone last: first the record, which stays if anything else stayed, and the rows before it.
@@ -121,6 +124,7 @@ func (l *launch) buildSteps() []saga.Step {
 		},
 		{Name: string(farm.StepBuildPodSpec) + ":spec", Do: l.buildSpec},
 	}
+	return l.withGPUs(steps)
 }
 
 // podSteps make the pod, wait for it and open its ports.
@@ -249,7 +253,7 @@ func (l *launch) buildSpec(ctx context.Context) error {
 	}
 	l.spec, err = podspec.Build(podspec.Input{
 		Settings: l.Settings, Pod: l.pod, Account: l.account, PrimaryGroup: l.primary.Name, Groups: groups,
-		Config: l.config, Node: l.node, Ports: l.ports, Image: l.image, GPU: l.gpuOption(), Self: l.self,
+		Config: l.config, Node: l.node, Ports: l.ports, Image: l.image, GPU: l.gpuOption(), Assigned: l.given, Self: l.self,
 	})
 	if err == nil {
 		l.spec, err = templates.Apply(l.spec, l.layers...)

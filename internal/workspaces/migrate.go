@@ -180,13 +180,14 @@ func (s *Service) move(ctx context.Context, lock farm.Lock, user farm.UserName, 
 	if err != nil {
 		return Migrated{}, migrateError(textMigrateFailed, err)
 	}
-	launch.node, launch.self = choice.better[0], choice.self
+	launch.node, launch.ranked, launch.self = choice.better[0], choice.better, choice.self
 	launch.operation.OldPod, launch.operation.OldNode = choice.old.Name, choice.old.Node
 	defer s.finish(launch.operation.ID)
 
 	build := launch.buildSteps()
 	// The saved image is looked up after the old pod has saved it.
 	account, image, rest := build[0], build[1], build[2:]
+	early := launch.reservations()
 	found := false
 	config := saga.Step{Name: string(farm.StepFetchUserConfig), Do: func(ctx context.Context) (err error) {
 		if err := launch.fetchConfig(ctx); err != nil {
@@ -196,7 +197,7 @@ func (s *Service) move(ctx context.Context, lock farm.Lock, user farm.UserName, 
 		return err
 	}}
 	steps := []saga.Step{account}
-	steps = append(steps, rest[0], rest[1]) // record and ports, so that a full farm is told before anything is saved
+	steps = append(steps, rest[:early]...) // record, GPUs and ports, so that a full farm is told before anything is saved
 	steps = append(steps, saga.Step{Name: stepSaveImage, Do: func(ctx context.Context) error {
 		return s.save(ctx, choice.old)
 	}}, saga.Step{Name: image.Name, Do: func(ctx context.Context) error {
@@ -208,7 +209,7 @@ func (s *Service) move(ctx context.Context, lock farm.Lock, user farm.UserName, 
 		}
 		return err
 	}})
-	steps = append(steps, rest[2:]...)
+	steps = append(steps, rest[early:]...)
 	steps = append(steps, launch.podSteps()...)
 	steps = append(steps, saga.Step{
 		Name: "TOUCH_OLD_POD", Undos: []saga.Undo{{What: farm.WhatRecord, Run: launch.undoTouch}},
@@ -216,12 +217,19 @@ func (s *Service) move(ctx context.Context, lock farm.Lock, user farm.UserName, 
 	})
 	told := s.tell(ctx, launch.operation, launch.words, launch.refresh)
 	err = saga.Run(ctx, told.observed("migrate"), []saga.Step{config})
-	if err == nil && !found {
-		told.ready(fmt.Sprintf("the workspace stays on %s: no better node has its GPU", choice.old.Node))
+	stays := func() (Migrated, error) {
+		launch.node = choice.old.Node
+		told.ready(fmt.Sprintf("the workspace stays on %s: no better node has its GPUs", choice.old.Node))
 		return Migrated{Status: StatusSkipped, Reason: ReasonNoCandidate}, nil
+	}
+	if err == nil && !found {
+		return stays()
 	}
 	if err == nil {
 		err = saga.Run(ctx, told.observed("migrate"), steps)
+	}
+	if noGPUs(err) {
+		return stays()
 	}
 	if err != nil {
 		answer := migrateFailed(err)
@@ -288,9 +296,13 @@ func (s *Service) leaveOld(ctx context.Context, told *told, operation farm.Opera
 		s.Log.WarnContext(ctx, "old workspace is left to recovery", "user", operation.User, "pod", old.Name, "error", err)
 		return []string{fmt.Sprintf("the old workspace %s could not be removed and is left to recovery: %v", old.Name, err)}
 	}
-	warnings, err := s.removeKeytab(ctx, old.Node, operation.User, old.Name)
+	warnings, err := s.releaseGPUs(ctx, old.Name)
 	if err != nil {
 		return warnings // recovery goes on with the record
+	}
+	warnings, err = s.removeKeytab(ctx, old.Node, operation.User, old.Name)
+	if err != nil {
+		return warnings
 	}
 	return append(warnings, s.endRecord(ctx, operation)...)
 }

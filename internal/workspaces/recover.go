@@ -230,6 +230,9 @@ func (s *Service) takeDown(ctx context.Context, told *told, record farm.Operatio
 	if err := saga.Run(ctx, told.observed("recover"), run.steps()); err != nil {
 		return err
 	}
+	if _, err := s.releaseGPUs(ctx, pod); err != nil {
+		return err
+	}
 	node := found.Node
 	if node == "" && pod == record.Pod {
 		node = record.Node

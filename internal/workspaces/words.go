@@ -41,6 +41,8 @@ func (l *launch) buildWords(part string) (farm.Stage, string) {
 		return farm.StageBuildingPodSpec, "reading the account"
 	case "image":
 		return farm.StageBuildingPodSpec, "looking for a saved image"
+	case partGPUs:
+		return farm.StageBuildingPodSpec, "choosing the GPUs"
 	case "ports":
 		return farm.StageAllocatingNodePort, "reserving NodePorts"
 	case "keytab":
@@ -68,6 +70,8 @@ func (r *removal) words(step string) (farm.Stage, string) {
 		return "", fmt.Sprintf("removing pod %s and waiting until it is gone", r.pod)
 	case stepAccountSecret:
 		return "", fmt.Sprintf("removing the Secret of %s", r.pod)
+	case stepReleaseGPUs:
+		return "", fmt.Sprintf("releasing the GPUs of %s", r.pod)
 	case stepRemoveKeytab:
 		return "", fmt.Sprintf("removing the keytab from %s", r.found.Node)
 	}

@@ -113,6 +113,15 @@ type GPUs interface {
 	Choose(ctx context.Context, id string) (farm.GPUChoice, error)
 }
 
+// DeviceFiles assigns GPUs by their device files.
+type DeviceFiles interface {
+	// Assign gives the owner's pod GPUs of the first of the wishes that can be fulfilled. The error wraps
+	// farm.ErrGPUsTaken, and says who has what, if none can.
+	Assign(ctx context.Context, owner farm.PortOwner, wishes []farm.GPUWish) (farm.GPUPlace, error)
+	// Release takes back what a pod was given, and tells how many there were.
+	Release(ctx context.Context, pod farm.PodName) (int, error)
+}
+
 // Locks hands out named locks. The error wraps farm.ErrLockTimeout when the context ends first.
 type Locks interface {
 	Lock(ctx context.Context, name string) (farm.Lock, error)
@@ -127,6 +136,8 @@ type Operations interface {
 	// Advance notes how far the operation has come. The error wraps farm.ErrNotFound if the record is
 	// not this instance's any more: then the operation must not go on.
 	Advance(ctx context.Context, id, stage string) error
+	// Place notes another node of the operation's pod. It fails like Advance.
+	Place(ctx context.Context, id string, node farm.NodeName) error
 	// End removes this instance's record. The error wraps farm.ErrNotFound if another instance has
 	// claimed it; a record that is gone is no error.
 	End(ctx context.Context, id string) error
@@ -144,7 +155,7 @@ type Meter interface {
 	PortTaken()
 }
 
-// Options of the use cases. Every part is required but Homes, Observer, Progress, RequestID and Meter.
+// Options of the use cases. Every part is required but DeviceFiles, Homes, Observer, Progress, RequestID and Meter.
 type Options struct {
 	Cluster     Cluster
 	UserConfigs UserConfigs
@@ -154,6 +165,7 @@ type Options struct {
 	Images      Images
 	Kerberos    Kerberos
 	GPUs        GPUs
+	DeviceFiles DeviceFiles // nil = a workspace gets the first GPUs of its node
 	// Homes is nil where workspaces have nothing of the service's own volumes.
 	Homes      Homes
 	Locks      Locks

@@ -46,6 +46,7 @@ export const texts = {
       'row-without-pod': 'ports reserved for a pod that is gone', 'service-without-pod': 'a Service whose pod is gone', 'pod-without-row': 'a pod without a port',
       'service-without-row': 'a port in use that is not reserved', 'row-without-service': 'a reserved port that is not open', 'port-mismatch': 'row and Service differ',
       'duplicate-port': 'a port reserved twice', 'pod-of-nobody': 'a pod whose user is no account', 'ended-pod': 'a pod that has ended and holds ports',
+      'shared-gpu': 'two workspaces on one GPU', 'gpu-row-without-pod': 'a GPU assigned to a pod that does not have it', 'pod-without-gpu-row': 'a GPU in use that is not assigned',
     },
   },
   ko: {
@@ -93,6 +94,7 @@ export const texts = {
       'row-without-pod': '없어진 파드의 포트 예약', 'service-without-pod': '파드가 없어진 Service', 'pod-without-row': '포트가 없는 파드',
       'service-without-row': '예약 없이 쓰이는 포트', 'row-without-service': '예약만 되고 열리지 않은 포트', 'port-mismatch': '예약과 Service가 다름',
       'duplicate-port': '두 번 예약된 포트', 'pod-of-nobody': '사용자 계정이 없는 파드', 'ended-pod': '끝났는데 포트를 쥔 파드',
+      'shared-gpu': '한 GPU를 쓰는 두 워크스페이스', 'gpu-row-without-pod': '쓰지 않는 파드에 할당된 GPU', 'pod-without-gpu-row': '할당 없이 쓰이는 GPU',
     },
   },
 };

@@ -49,7 +49,9 @@ export function workspaceRow() {
   const state = make('td', 'state', stage);
   const place = make('td', 'node');
   const ports = make('td', 'ports');
-  const gpus = make('td', 'number gpus');
+  const count = make('span');
+  const indexes = make('span', 'inner');
+  const gpus = make('td', 'number gpus', count, indexes);
   const born = make('td', 'number age', age.node);
   const pod = make('td', 'pod mono');
   return {
@@ -63,8 +65,9 @@ export function workspaceRow() {
       setAttribute(stage, 'title', item.phase);
       setText(place, item.node);
       fillOnce(ports, [item.ports, text('portTitle')], () => item.ports.map(portChip));
-      setText(gpus, number(item.gpus));
-      setAttribute(gpus, 'title', item.gpu_option ?? '');
+      setText(count, number(item.gpus));
+      setText(indexes, item.gpu_indexes ? ` (${item.gpu_indexes.join(', ')})` : '');
+      setAttribute(gpus, 'title', item.gpu_option ?? (item.gpu_indexes ?? []).map((index) => `/dev/nvidia${index}`).join(' '));
       age.update(item.created_at);
       setText(pod, item.pod_name);
       setAttribute(pod, 'title', item.pod_name);
