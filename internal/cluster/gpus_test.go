@@ -73,3 +73,20 @@ func TestGPUOptionsOfPods(t *testing.T) {
 		})
 	}
 }
+
+func TestAssignmentOfPods(t *testing.T) {
+	t.Parallel()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{NodeName: "farm5"}, Status: corev1.PodStatus{Phase: corev1.PodFailed}}
+	for _, name := range []string{"nfs-home", "nvidia3", "nvidia12", "nvidia0", "nvidiactl", "nvidiauvm", "nvidia255", "nvidia256", "nvidia-1", "xnvidia7"} {
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: name})
+	}
+	for how, got := range map[string]farm.Pod{"live": podOf(pod), "watched": podOf(slimPod(pod))} {
+		if got.GPUIndexes != farm.NewGPUSet(0, 3, 12) || !got.Ended() {
+			t.Errorf("%s: GPUs %s, ended %v", how, got.GPUIndexes, got.Ended())
+		}
+	}
+	pod.Status.Phase = corev1.PodPending
+	if podOf(pod).Ended() {
+		t.Error("a pod that waits has ended")
+	}
+}

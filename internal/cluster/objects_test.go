@@ -419,6 +419,7 @@ func TestKnownPods(t *testing.T) {
 	foreign := guestPod(func(p *corev1.Pod) { p.Name, p.UID, p.Labels = "ailab-tool", "uid-3", nil })
 	want := []farm.Pod{{
 		Name: "ailab-kim-01020304", UID: "uid-1", User: "kim", Node: "farm6", Guest: true, Phase: "Running", Ready: true, GPUs: 2,
+		GPUIndexes: farm.NewGPUSet(0, 1),
 	}}
 	t.Run("from the watch, without a call", func(t *testing.T) {
 		t.Parallel()

@@ -32,7 +32,7 @@ type GroupRef struct {
 // GPUNode is what admin_be says of one node that a user may use.
 type GPUNode struct {
 	Name NodeName // trimmed, as admin_be spells it; node names are compared without case
-	// NumGPU is the number of GPUs; the first NumGPU device files are mounted.
+	// NumGPU is the number of GPUs; so many device files are mounted.
 	NumGPU int
 	// CPULimit and MemoryLimit are Kubernetes quantities; empty = the configured default.
 	CPULimit    string
