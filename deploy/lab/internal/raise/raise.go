@@ -31,6 +31,8 @@ type Lab struct {
 	Checkout string
 	// Program is this program's own binary.
 	Program string
+	// Settings are variables of the service over the lab's own; nil = none.
+	Settings map[string]string
 	// Say tells the person who waits what is going on.
 	Say func(format string, args ...any)
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"sort"
@@ -72,6 +73,7 @@ func (l *Lab) ServiceEnv() (map[string]string, error) {
 		env["KRB5_ADMIN_PRINCIPAL"], env["KRB5_ADMIN_PASSWORD"] = site.KadminPrincipal, s.KadminPass
 		env["KRB5_CONFIG"] = s.Path("kdc", "krb5.conf")
 	}
+	maps.Copy(env, l.Settings)
 	return env, nil
 }
 
