@@ -46,12 +46,13 @@ const (
 	WhatPod      = "pod"
 	WhatSecret   = "secret" // the pod's own, with the password hash
 	WhatKeytab   = "keytab" // on the node
+	WhatGPUs     = "gpus"   // that are assigned
 	WhatPorts    = "ports"  // the rows of the NodePorts
 	WhatRecord   = "record" // of the operation
 )
 
 // Whats are all that undos take back.
-var Whats = []string{WhatServices, WhatPod, WhatSecret, WhatKeytab, WhatPorts, WhatRecord}
+var Whats = []string{WhatServices, WhatPod, WhatSecret, WhatKeytab, WhatPorts, WhatGPUs, WhatRecord}
 
 // StepResult is what became of one step.
 type StepResult struct {

@@ -48,7 +48,7 @@ func (l *launch) withGPUs(steps []saga.Step) []saga.Step {
 	at := slices.IndexFunc(steps, func(s saga.Step) bool { return s.Name == string(farm.StepBuildPodSpec)+":record" })
 	return slices.Insert(steps, at+1, saga.Step{
 		Name:  string(farm.StepBuildPodSpec) + ":" + partGPUs,
-		Undos: []saga.Undo{{Run: l.undoGPUs}},
+		Undos: []saga.Undo{{What: farm.WhatGPUs, Run: l.undoGPUs}},
 		Do:    l.assignGPUs,
 	})
 }
@@ -100,11 +100,12 @@ func (l *launch) undoGPUs(ctx context.Context) (bool, error) {
 	if !l.assigning || l.leftover || l.undecided {
 		return false, nil
 	}
-	_, err := l.DeviceFiles.Release(ctx, l.pod)
+	n, err := l.DeviceFiles.Release(ctx, l.pod)
 	if err != nil {
 		l.leftover = true
+		return false, err
 	}
-	return false, err
+	return n > 0, nil
 }
 
 // noGPUs reports whether a launch failed because no node had enough GPUs, and left nothing behind.

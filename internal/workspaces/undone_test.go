@@ -92,7 +92,7 @@ func (b *begun) Begin(context.Context, farm.Operation) error { return b.err }
 // Each undo of a launch says what it takes back, in a word that the API knows.
 func TestEveryUndoSaysWhat(t *testing.T) {
 	t.Parallel()
-	s := New(Options{Log: slog.New(slog.DiscardHandler)})
+	s := New(Options{DeviceFiles: &gives{}, Log: slog.New(slog.DiscardHandler)})
 	s.Settings.AccountSecret = true
 	l := &launch{Service: s}
 	told := map[string]bool{}

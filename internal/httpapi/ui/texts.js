@@ -35,7 +35,7 @@ export const texts = {
       deploying_krb5: 'bringing the keytab', creating_pod: 'creating the pod', waiting_ready: 'waiting for Ready', creating_services: 'opening ports',
       ready: 'ready', failed: 'failed', terminating: 'being removed',
     },
-    whats: { services: 'Services', pod: 'pod', secret: 'its Secret', keytab: 'keytab', ports: 'ports', record: 'record' },
+    whats: { services: 'Services', pod: 'pod', secret: 'its Secret', keytab: 'keytab', ports: 'ports', gpus: 'GPUs', record: 'record' },
     kinds: {
       'unreadable': 'a part could not be read', 'interrupted-commit': 'account files half written', 'stale-journal': 'an account operation that nobody ends',
       'stale-operation': 'a workspace operation that nobody ends', 'damaged-line': 'a line that no program understands',
@@ -83,7 +83,7 @@ export const texts = {
       deploying_krb5: 'keytab 배포 중', creating_pod: '파드 생성 중', waiting_ready: 'Ready 대기 중', creating_services: '포트 여는 중',
       ready: '준비됨', failed: '실패', terminating: '삭제 중',
     },
-    whats: { services: 'Service', pod: '파드', secret: '파드의 Secret', keytab: 'keytab', ports: '포트 예약', record: '작업 기록' },
+    whats: { services: 'Service', pod: '파드', secret: '파드의 Secret', keytab: 'keytab', ports: '포트 예약', gpus: 'GPU 할당', record: '작업 기록' },
     kinds: {
       'unreadable': '읽지 못한 부분', 'interrupted-commit': '반쯤 쓰인 계정 파일', 'stale-journal': '끝맺는 이가 없는 계정 작업',
       'stale-operation': '끝맺는 이가 없는 워크스페이스 작업', 'damaged-line': '어떤 프로그램도 읽지 못하는 줄',
