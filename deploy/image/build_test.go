@@ -7,7 +7,6 @@ import (
 	"debug/buildinfo"
 	"encoding/json"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -18,6 +17,8 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	"config-server/deploy/image/internal/tartest"
 )
 
 // The real image, built from this checkout for this machine.
@@ -37,7 +38,7 @@ func TestPlain(t *testing.T) {
 		again.platforms = b.platforms
 		build(t, again)
 		for _, name := range []string{"config-server-plain.json", "config-server-plain/index.json"} {
-			if first, second := read(t, filepath.Join(b.out, name)), read(t, filepath.Join(again.out, name)); !bytes.Equal(first, second) {
+			if first, second := tartest.File(t, filepath.Join(b.out, name)), tartest.File(t, filepath.Join(again.out, name)); !bytes.Equal(first, second) {
 				t.Errorf("%s differs:\n%s\n%s", name, first, second)
 			}
 		}
@@ -61,7 +62,7 @@ func TestPlain(t *testing.T) {
 		for path, file := range files {
 			if strings.HasPrefix(path, "usr/share/doc/config-server/") && file.Typeflag == tar.TypeReg {
 				beside := filepath.Join(b.out, "config-server-plain-linux-"+runtime.GOARCH+"."+filepath.Base(path))
-				if !bytes.Equal(file.content, read(t, beside)) {
+				if !bytes.Equal(file.Content, tartest.File(t, beside)) {
 					t.Errorf("%s is another one than %s", path, beside)
 				}
 			}
@@ -84,14 +85,14 @@ func TestPlain(t *testing.T) {
 		var doc struct {
 			Packages []struct{ Name, VersionInfo, LicenseDeclared string }
 		}
-		if err := json.Unmarshal(read(t, filepath.Join(b.out, "config-server-plain-linux-"+runtime.GOARCH+".sbom.spdx.json")), &doc); err != nil {
+		if err := json.Unmarshal(tartest.File(t, filepath.Join(b.out, "config-server-plain-linux-"+runtime.GOARCH+".sbom.spdx.json")), &doc); err != nil {
 			t.Fatal(err)
 		}
 		listed := map[string]string{}
 		for _, p := range doc.Packages {
 			listed[p.Name+" "+p.VersionInfo] = p.LicenseDeclared
 		}
-		notices := string(read(t, filepath.Join(b.out, "config-server-plain-linux-"+runtime.GOARCH+".THIRD_PARTY_LICENSES")))
+		notices := string(tartest.File(t, filepath.Join(b.out, "config-server-plain-linux-"+runtime.GOARCH+".THIRD_PARTY_LICENSES")))
 		for _, module := range info.Deps {
 			name := module.Path + " " + module.Version
 			if licence := listed[name]; licence == "" || licence == "NOASSERTION" {
@@ -209,38 +210,14 @@ func open(t *testing.T, b *builder) v1.Image {
 	return image
 }
 
-type entry struct {
-	*tar.Header
-	content []byte
-}
-
 // contents are the image's files and folders by path.
-func contents(t *testing.T, image v1.Image) map[string]entry {
+func contents(t *testing.T, image v1.Image) map[string]tartest.Entry {
 	t.Helper()
-	all := map[string]entry{}
 	extracted := mutate.Extract(image)
 	defer func() { _ = extracted.Close() }()
-	for reader := tar.NewReader(extracted); ; {
-		header, err := reader.Next()
-		if errors.Is(err, io.EOF) {
-			return all
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		content, err := io.ReadAll(reader)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all[strings.TrimSuffix(header.Name, "/")] = entry{header, content}
+	all := map[string]tartest.Entry{}
+	for _, entry := range tartest.Entries(t, extracted) {
+		all[strings.TrimSuffix(entry.Name, "/")] = entry
 	}
-}
-
-func read(t *testing.T, file string) []byte {
-	t.Helper()
-	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return content
+	return all
 }

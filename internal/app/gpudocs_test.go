@@ -1,11 +1,6 @@
 package app_test
 
 import (
-	"bytes"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -23,10 +18,6 @@ const gpuPage = "../../docs/gpu.md"
 // Then it looks at what came of them.
 func TestGPUOptionsExamplesOfThePage(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(gpuPage)
-	if err != nil {
-		t.Fatal(err)
-	}
 	k := testkit.OwnCluster(t)
 	k.SetNode(t, testkit.Node{Name: "farm5", Labels: map[string]string{modelLabel: "NVIDIA-L40S"}, Resources: map[string]string{nvidiaGPU: "4"}})
 	k.SetNode(t, testkit.Node{Name: "farm6", Resources: map[string]string{"nvidia.com/mig-1g.10gb": "7"}})
@@ -48,35 +39,11 @@ func TestGPUOptionsExamplesOfThePage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, bin := t.TempDir(), t.TempDir()
-	for name, program := range map[string]string{"kubectl": testkit.Built(t, "kubectl"), "config-server": binary} {
-		if err := os.Symlink(program, filepath.Join(bin, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
 	if diff := cmp.Diff(map[string]string{"nvidia.com/gpu/NVIDIA-L40S": "4/4", "nvidia.com/mig-1g.10gb": "7/7"}, offered(t, s)); diff != "" {
 		t.Errorf("options, as the page shows them first (-want +got)\n%s", diff)
 	}
-	files, commands := 0, 0
-	for _, fence := range pageFence.FindAllSubmatch(page, -1) {
-		text := string(fence[2])
-		if name := fileName.FindStringSubmatch(text); name != nil {
-			files++
-			if err := os.WriteFile(filepath.Join(dir, name[1]), fence[2], 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if string(fence[1]) == "yaml" {
-			continue
-		}
-		commands++
-		shell := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", text)
-		shell.Dir = dir
-		shell.Env = []string{"KUBECONFIG=" + k.AdminKubeconfig(t), "PATH=" + bin + ":/usr/bin:/bin", "HOME=" + dir, "API=" + s.URL}
-		if out, err := shell.CombinedOutput(); err != nil || bytes.Contains(out, []byte(`"error"`)) {
-			t.Fatalf("%s\n%v: %s", text, err, out)
-		}
-	}
+	files, commands := followPage(t, gpuPage, map[string]string{"kubectl": testkit.Built(t, "kubectl"), "config-server": binary},
+		"KUBECONFIG="+k.AdminKubeconfig(t), "API="+s.URL)
 	if files != 4 || commands != 4 {
 		t.Errorf("%d files and %d blocks of commands were found in the page", files, commands)
 	}
@@ -106,21 +73,5 @@ func TestGPUOptionsExamplesOfThePage(t *testing.T) {
 // TestGPUOptionsPageNamesTestsThatThereAre holds the page's table to what is tested.
 func TestGPUOptionsPageNamesTestsThatThereAre(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(gpuPage)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sources, err := exec.CommandContext(t.Context(), "grep", "-rhoE", `^func Test[A-Za-z0-9]+\(`, "--include=*_test.go", "../..").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	names := regexp.MustCompile("`(Test[A-Za-z0-9]+)`").FindAllSubmatch(page, -1)
-	if len(names) < 40 {
-		t.Errorf("only %d tests are named", len(names))
-	}
-	for _, name := range names {
-		if !bytes.Contains(sources, []byte("func "+string(name[1])+"(")) {
-			t.Errorf("the page names %s, which there is not", name[1])
-		}
-	}
+	namesOfTestsExist(t, gpuPage, 40)
 }

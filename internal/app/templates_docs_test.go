@@ -1,11 +1,6 @@
 package app_test
 
 import (
-	"bytes"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"testing"
 
@@ -18,45 +13,13 @@ import (
 
 const templatesPage = "../../docs/templates.md"
 
-var (
-	pageFence = regexp.MustCompile("(?ms)^```(yaml|sh)\n(.*?)^```$")
-	fileName  = regexp.MustCompile(`\A# ([a-z0-9]+\.yaml)\n`)
-)
-
 // TestTemplatesExamplesOfThePage does what the page says, with kubectl: files are written, commands are
 // run. Then each template of the page shapes a workspace.
 func TestTemplatesExamplesOfThePage(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(templatesPage)
-	if err != nil {
-		t.Fatal(err)
-	}
 	f := shapedFarm{world.New(t, world.Options{Env: map[string]string{"POD_TEMPLATE": "workspace"}})}
 	grantTemplates(t, f.Cluster)
-	dir, bin := t.TempDir(), t.TempDir()
-	if err := os.Symlink(testkit.Built(t, "kubectl"), filepath.Join(bin, "kubectl")); err != nil {
-		t.Fatal(err)
-	}
-	files, commands := 0, 0
-	for _, fence := range pageFence.FindAllSubmatch(page, -1) {
-		text := string(fence[2])
-		if name := fileName.FindStringSubmatch(text); name != nil {
-			files++
-			if err := os.WriteFile(filepath.Join(dir, name[1]), fence[2], 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if string(fence[1]) == "yaml" {
-			continue
-		}
-		commands++
-		shell := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", text)
-		shell.Dir = dir
-		shell.Env = []string{"KUBECONFIG=" + f.Cluster.AdminKubeconfig(t), "PATH=" + bin + ":/usr/bin:/bin", "HOME=" + dir}
-		if out, err := shell.CombinedOutput(); err != nil {
-			t.Fatalf("%s\n%v: %s", text, err, out)
-		}
-	}
+	files, commands := followPage(t, templatesPage, map[string]string{"kubectl": testkit.Built(t, "kubectl")}, "KUBECONFIG="+f.Cluster.AdminKubeconfig(t))
 	if files < 4 || commands < 4 {
 		t.Fatalf("only %d files and %d commands were found in the page", files, commands)
 	}
@@ -124,21 +87,5 @@ func lacks(pod *corev1.Pod, template corev1.PodTemplateSpec) []string {
 // TestTemplatesPageNamesTestsThatThereAre holds the page's table to what is tested.
 func TestTemplatesPageNamesTestsThatThereAre(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(templatesPage)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sources, err := exec.CommandContext(t.Context(), "grep", "-rhoE", `^func Test[A-Za-z0-9]+\(`, "--include=*_test.go", "../..").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	names := regexp.MustCompile("`(Test[A-Za-z0-9]+)`").FindAllSubmatch(page, -1)
-	if len(names) < 20 {
-		t.Errorf("only %d tests are named", len(names))
-	}
-	for _, name := range names {
-		if !bytes.Contains(sources, []byte("func "+string(name[1])+"(")) {
-			t.Errorf("the page names %s, which there is not", name[1])
-		}
-	}
+	namesOfTestsExist(t, templatesPage, 20)
 }

@@ -87,6 +87,19 @@ func (f farmed) say(t *testing.T, name farm.PodName, change func(*corev1.Pod)) {
 	}
 }
 
+// happens writes an event of a pod, as kubelet would. The number tells events of one second apart.
+func (f farmed) happens(t *testing.T, number int, pod farm.Pod, kind, reason, message string, count int32) {
+	t.Helper()
+	event := &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: f.Namespace, Name: fmt.Sprintf("%s.%02d", pod.Name, number)},
+		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: f.Namespace, Name: string(pod.Name), UID: types.UID(pod.UID)},
+		Type:           kind, Reason: reason, Message: message, Count: count, LastTimestamp: metav1.Now(),
+	}
+	if _, err := f.admin.CoreV1().Events(f.Namespace).Create(t.Context(), event, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // finish ends a deletion, as kubelet would.
 func (f farmed) finish(t *testing.T, name farm.PodName) {
 	t.Helper()
@@ -371,30 +384,17 @@ func TestRealNeverReady(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	event := &corev1.Event{
-		ObjectMeta:     metav1.ObjectMeta{GenerateName: "kim-", Namespace: f.Namespace},
-		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: f.Namespace, Name: string(pod.Name), UID: "", APIVersion: "v1"},
-		Type:           corev1.EventTypeWarning, Reason: "ErrImageNeverPull",
-		Message:       "Container image \"dguailab/decs:1.0\" is not present with pull policy of Never",
-		LastTimestamp: metav1.Now(), Count: 2,
-	}
-	events := f.admin.CoreV1().Events(f.Namespace)
-	if _, err := events.Create(t.Context(), event, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	foreign := event.DeepCopy()
-	event.InvolvedObject.UID, event.Reason = types.UID(pod.UID), "Failed"
-	foreign.Type, foreign.InvolvedObject.UID, foreign.Reason = corev1.EventTypeNormal, types.UID(pod.UID), "Scheduled"
-	for _, e := range []*corev1.Event{event, foreign} {
-		if _, err := events.Create(t.Context(), e, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	const message = "Container image \"dguailab/decs:1.0\" is not present with pull policy of Never"
+	earlier := pod // of the same name
+	earlier.UID = ""
+	f.happens(t, 1, earlier, corev1.EventTypeWarning, "ErrImageNeverPull", message, 2)
+	f.happens(t, 2, pod, corev1.EventTypeWarning, "Failed", message, 2)
+	f.happens(t, 3, pod, corev1.EventTypeNormal, "Scheduled", message, 2)
 	outcome := make(chan error, 1)
 	go func() { outcome <- c.WaitReady(t.Context(), pod, farm.ReadyLimits{Total: time.Minute}) }()
 	f.say(t, pod.Name, waiting("ErrImageNeverPull", "image is not present"))
 	err = <-outcome
-	want := fmt.Sprintf("wait until pod %s is Ready: the pod can no longer become Ready: container shell: ErrImageNeverPull: image is not present; events: Failed: %s (2 times)", pod.Name, event.Message)
+	want := fmt.Sprintf("wait until pod %s is Ready: the pod can no longer become Ready: container shell: ErrImageNeverPull: image is not present; events: Failed: %s (2 times)", pod.Name, message)
 	if !errors.Is(err, farm.ErrNeverReady) || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}

@@ -2,14 +2,11 @@ package cluster
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"config-server/internal/farm"
 	"config-server/internal/testkit"
@@ -99,14 +96,7 @@ func TestRealDoing(t *testing.T) {
 	happens := func(kind, reason, message string) {
 		t.Helper()
 		events++
-		event := &corev1.Event{
-			ObjectMeta:     metav1.ObjectMeta{Namespace: f.Namespace, Name: fmt.Sprintf("%s.%02d", pod.Name, events)},
-			InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: f.Namespace, Name: string(pod.Name), UID: types.UID(pod.UID)},
-			Type:           kind, Reason: reason, Message: message, Count: 1, LastTimestamp: metav1.Now(),
-		}
-		if _, err := f.admin.CoreV1().Events(f.Namespace).Create(t.Context(), event, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		f.happens(t, events, pod, kind, reason, message, 1)
 	}
 	says := func(want string) {
 		t.Helper()

@@ -244,7 +244,7 @@ func (s *stand) byKeyboardAlone(t *testing.T) {
 	p.press(kb.Enter)
 	p.wait("the steps", "document.querySelector('details.operation').open && document.querySelector('details.operation .steps')?.innerText.includes('WAIT_POD_READY')")
 	steps := p.shows("details.operation .body")
-	for _, text := range []string{"FETCH_USER_CONFIG", "SELECT_NODE", "POD_READY_TIMEOUT", "Taken back", "ms", "Request id"} {
+	for _, text := range []string{"FETCH_USER_CONFIG", "SELECT_NODE", "POD_READY_TIMEOUT", "Taken back", "Services", "ms", "Request id"} {
 		if !strings.Contains(steps, text) {
 			t.Errorf("the steps lack %s:\n%s", text, steps)
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 
 	"config-server/deploy/image/internal/oci"
+	"config-server/deploy/image/internal/tartest"
 )
 
 var (
@@ -54,12 +55,12 @@ func TestWriteAddsFoldersAndSorts(t *testing.T) {
 	if last := got[len(got)-1]; last.Uid != 65532 || last.Gid != 65532 || last.Mode != 0o700 {
 		t.Errorf("%s belongs to %d:%d with mode %o", last.Name, last.Uid, last.Gid, last.Mode)
 	}
-	if got[2].Mode != 0o1777 || string(got[5].content) != "from a file" {
-		t.Errorf("/tmp has mode %o, the program %q", got[2].Mode, got[5].content)
+	if got[2].Mode != 0o1777 || string(got[5].Content) != "from a file" {
+		t.Errorf("/tmp has mode %o, the program %q", got[2].Mode, got[5].Content)
 	}
 
 	slices.Reverse(files)
-	if again := write(t, filepath.Join(dir, "b"), files); !bytes.Equal(read(t, layer.Path), read(t, again.Path)) {
+	if again := write(t, filepath.Join(dir, "b"), files); !bytes.Equal(tartest.File(t, layer.Path), tartest.File(t, again.Path)) {
 		t.Error("the same files in another order give other bytes")
 	}
 	if uncompressed := int64(len(gunzip(t, layer.Path))); layer.Size != uncompressed {
@@ -212,31 +213,12 @@ func configName(t *testing.T, image v1.Image) v1.Hash {
 	return hash
 }
 
-type entry struct {
-	*tar.Header
-	content []byte
-}
-
-func entries(t *testing.T, file string) []entry {
+func entries(t *testing.T, file string) []tartest.Entry {
 	t.Helper()
-	var all []entry
-	for reader := tar.NewReader(bytes.NewReader(gunzip(t, file))); ; {
-		header, err := reader.Next()
-		if errors.Is(err, io.EOF) {
-			return all
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		content, err := io.ReadAll(reader)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, entry{header, content})
-	}
+	return tartest.Entries(t, bytes.NewReader(gunzip(t, file)))
 }
 
-func names(entries []entry) []string {
+func names(entries []tartest.Entry) []string {
 	var all []string
 	for _, entry := range entries {
 		all = append(all, entry.Name)
@@ -246,20 +228,11 @@ func names(entries []entry) []string {
 
 func gunzip(t *testing.T, file string) []byte {
 	t.Helper()
-	reader, err := gzip.NewReader(bytes.NewReader(read(t, file)))
+	reader, err := gzip.NewReader(bytes.NewReader(tartest.File(t, file)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	content, err := io.ReadAll(reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return content
-}
-
-func read(t *testing.T, file string) []byte {
-	t.Helper()
-	content, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
