@@ -27,6 +27,7 @@ func imageChecks() []check {
 		{"the container image runs as an ordinary user without capabilities, on a root file system that it cannot write to", imageIsConfined},
 		{"the container image answers /health and /readyz through the Service: share, database and API server are reached", imageAnswers},
 		{"the container image makes an account and a workspace, and removes both", imageWorks},
+		{"the container image's workspaces have the homes of its own pod's volume, and run on its node alone", imageSharesItsVolume},
 		{"the container image logs JSON, one line an event, without secrets", imageLogs},
 		{"the container image's release goes, and its namespace with it", imageGoes},
 	}
@@ -223,6 +224,54 @@ func imageWorks(ctx context.Context, w *walk) error {
 		return err
 	}
 	return mustNotExist(w.home(releaseUser))
+}
+
+// imageSharesItsVolume: the volume is a folder of the node, which no other node has.
+func imageSharesItsVolume(ctx context.Context, w *walk) error {
+	user := map[string]any{"name": releaseUser, "gecos": "Walker", "passwd_base64": encoded(releaseUser)}
+	if _, err := w.askRelease(ctx, http.StatusCreated, http.MethodPut, "/accounts/users", user); err != nil {
+		return err
+	}
+	other := w.site.Nodes[1].Name
+	if err := w.configure(ctx, releaseUser, onNode(other, 1)); err != nil {
+		return err
+	}
+	body := map[string]any{"username": releaseUser}
+	a, err := w.askRelease(ctx, http.StatusBadRequest, http.MethodPost, "/create-pod", body)
+	if err != nil {
+		return err
+	}
+	why := fmt.Sprintf("no suitable node (%s: %s is on a volume of kind hostPath: workspaces have to run on %s, as config-server does)", other, ownHomes, w.node().Name)
+	if a.text("detail") != why {
+		return fmt.Errorf("it says %s, want %s", a.raw, why)
+	}
+	if err := w.configure(ctx, releaseUser, onNode(w.node().Name, 1)); err != nil {
+		return err
+	}
+	if a, err = w.askRelease(ctx, http.StatusCreated, http.MethodPost, "/create-pod", body); err != nil {
+		return err
+	}
+	space, err := decode(a)
+	if err != nil {
+		return err
+	}
+	w.spaces[releaseUser] = space
+	defer delete(w.spaces, releaseUser)
+	if _, err := w.shell(ctx, releaseUser, "echo mine >~/note"); err != nil {
+		return err
+	}
+	text, err := os.ReadFile(filepath.Join(w.home(releaseUser), "note"))
+	if err == nil && string(text) != "mine\n" {
+		err = fmt.Errorf("the home on the NAS has %q", text)
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := w.askRelease(ctx, http.StatusOK, http.MethodPost, "/delete-pod", map[string]any{"pod_name": space.PodName}); err != nil {
+		return err
+	}
+	_, err = w.askRelease(ctx, http.StatusOK, http.MethodDelete, "/accounts/users/"+releaseUser, nil)
+	return err
 }
 
 func ownedBy(path string, uid, gid uint32) error {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -35,6 +36,9 @@ const (
 	shareOwner       = 1026                     // of everything on its share, and of the process
 	shareGroup       = 100
 )
+
+// ownHomes is where the release's container has the homes.
+var ownHomes = path.Join("/srv", path.Base(site.SharePath))
 
 // release is what has to be taken back.
 type release struct {
@@ -161,11 +165,14 @@ func (w *walk) install(ctx context.Context, image string) error {
 		"nodeSelector": map[string]any{corev1.LabelHostname: w.node().Name},
 		// The two services would take the same ports in turn otherwise, and find out from the API server.
 		"env": map[string]any{
-			"NODEPORT_MIN": "31000", "HOME_VOLUME": "hostPath", "FARM_HOME_MOUNT_ROOT": site.SharePath, "IMAGE_PULL_POLICY": "Never", "ACCOUNT_SECRET": "true",
+			"NODEPORT_MIN": "31000", "HOME_VOLUME": "self", "FARM_HOME_MOUNT_ROOT": ownHomes, "IMAGE_PULL_POLICY": "Never", "ACCOUNT_SECRET": "true",
 			"PROM_URL":            "http://" + net.JoinHostPort(address, strconv.Itoa(w.site.PortOf(site.Prometheus))),
 			"WAS_URL_TEMPLATE":    "http://" + net.JoinHostPort(address, strconv.Itoa(w.site.PortOf(site.AdminBE))) + "/api/requests/config/{username}",
 			"DEFAULT_CPU_REQUEST": "100m", "DEFAULT_CPU_LIMIT": "1000m", "DEFAULT_MEM_REQUEST": "64Mi", "DEFAULT_MEM_LIMIT": "512Mi",
 		},
+		// The folder above the homes, so that workspaces have a folder of the volume.
+		"extraVolumes":      []any{map[string]any{"name": "homes", "hostPath": map[string]any{"path": path.Dir(site.SharePath), "type": "Directory"}}},
+		"extraVolumeMounts": []any{map[string]any{"name": "homes", "mountPath": path.Dir(ownHomes), "readOnly": true}},
 		// Nobody calls any more when it goes.
 		"preStopSleepSeconds": 0,
 	})
