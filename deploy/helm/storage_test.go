@@ -4,10 +4,13 @@ import (
 	"testing"
 
 	"config-server/internal/selfvolumes"
+	"config-server/internal/testkit"
+	"config-server/internal/testkit/world"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -59,6 +62,34 @@ func TestStorageOfTheChart(t *testing.T) {
 	if look.Spec.Affinity == nil || look.Spec.Affinity.PodAffinity == nil {
 		t.Error("helm test's pod may start on a node that cannot mount the homes")
 	}
+}
+
+// The whole day of a service with homes on a claim of its own pod: each right that the chart grants is asked for, and
+// nothing that is asked for is denied.
+func TestStorageEveryRightIsNeededAndNoneIsMissing(t *testing.T) {
+	t.Parallel()
+	audited := testkit.Audited(t)
+	audited.Grant(t, "self")
+	withGPU(t, audited)
+	core := audited.Admin(t).CoreV1()
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "homes"}, Spec: corev1.PersistentVolumeClaimSpec{
+		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany},
+		Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+	}}
+	must(core.PersistentVolumeClaims(audited.Namespace).Create(t.Context(), claim, metav1.CreateOptions{}))(t)
+	own := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "config-server-0"}, Spec: corev1.PodSpec{
+		NodeName: "farm7",
+		Volumes: []corev1.Volume{{Name: "homes", VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name},
+		}}},
+		Containers: []corev1.Container{{Name: selfvolumes.ContainerName, Image: "image", VolumeMounts: []corev1.VolumeMount{{Name: "homes", MountPath: "/home"}}}},
+	}}
+	must(core.Pods(audited.Namespace).Create(t.Context(), own, metav1.CreateOptions{}))(t)
+	w := world.New(t, world.Options{Cluster: audited.KubeCluster, Env: map[string]string{
+		"LEDGER_LOCK": "mysql", "HOME_VOLUME": "self", "POD_NAME": own.Name, "POD_IP": "192.0.2.7",
+	}})
+	walk(t, w, w.Service(t, nil), "amy")
+	compareRights(t, "self", audited, nil)
 }
 
 // podOf is a pod as the Deployment would make it.

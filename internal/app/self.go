@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"path"
 	"time"
 
 	"config-server/internal/cluster"
@@ -21,7 +22,7 @@ func (a *App) openSelfHomes(c *cluster.Cluster) *selfvolumes.Finder {
 	own := a.config.Self
 	paths := []selfvolumes.Path{{Own: a.config.OwnHomes(), At: podspec.HomePath, Writable: true}}
 	for _, dir := range own.Paths {
-		paths = append(paths, selfvolumes.Path{Own: dir, At: dir})
+		paths = append(paths, selfvolumes.Path{Own: dir, At: path.Clean(dir)})
 	}
 	opts := selfvolumes.Options{Reader: c, Host: own.PodName, Namespace: a.config.Namespace, Paths: paths, Log: a.log}
 	if opts.Host == "" {

@@ -106,6 +106,7 @@ func TestFaultsNameTheVariable(t *testing.T) {
 		"an own path that is relative":  {"HOME_VOLUME=self\nSELF_PATHS=sets", "SELF_PATHS"},
 		"an own path with dots":         {"HOME_VOLUME=self\nSELF_PATHS=/a/../b", "SELF_PATHS"},
 		"an own path twice":             {"HOME_VOLUME=self\nSELF_PATHS=/sets,/sets/", "SELF_PATHS: workspaces would have /sets twice"},
+		"an own path with a colon":      {"HOME_VOLUME=self\nSELF_PATHS=/a:b", "SELF_PATHS"},
 		"an own path that is the homes": {"HOME_VOLUME=self\nSELF_PATHS=/home", "SELF_PATHS: workspaces would have /home twice"},
 		"a pod's name that is none":     {"POD_NAME=Config_Server", "POD_NAME"},
 		"a pod's address that is none":  {"POD_IP=localhost", "POD_IP"},

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"path"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 )
@@ -21,10 +22,13 @@ func (c Config) selfFaults() map[string]string {
 	seen := []string{homePath}
 	for _, dir := range c.Self.Paths {
 		clean := path.Clean(dir)
-		if err := checkDir(dir); err != nil {
+		switch err := checkDir(dir); {
+		case err != nil:
 			faults["SELF_PATHS"] = err.Error()
-		} else if slices.Contains(seen, clean) {
+		case slices.Contains(seen, clean):
 			faults["SELF_PATHS"] = fmt.Sprintf("workspaces would have %s twice", clean)
+		case strings.Contains(dir, ":"):
+			faults["SELF_PATHS"] = fmt.Sprintf("%q has a colon, with which Kubernetes mounts nothing", dir)
 		}
 		seen = append(seen, clean)
 	}
