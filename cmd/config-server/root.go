@@ -23,7 +23,7 @@ environment; README.md lists its variables. The subcommands that look at a runni
 
 Exit codes of every subcommand:
   0  all is well
-  1  it failed, or it found something (check, audit, reconcile, pods status --watch)
+  1  it failed, or it found something (check, audit, reconcile, pods status --watch, projects check)
   2  the command line or the configuration is wrong`
 
 const rootExample = `  config-server                                # serve, configured by the environment
@@ -63,7 +63,7 @@ func rootCommand(in invocation) *cobra.Command {
 	}
 	add(groupService, serve, demoCommand(in), versionCommand(in))
 	add(groupMend, checkCommand(in), auditCommand(in), reconcileCommand(in))
-	add(groupLook, usersCommand(in), groupsCommand(in), podsCommand(in), operationsCommand(in), nodesCommand(in), gpuOptionsCommand(in))
+	add(groupLook, usersCommand(in), groupsCommand(in), podsCommand(in), operationsCommand(in), nodesCommand(in), gpuOptionsCommand(in), projectsCommand(in))
 	root.SetHelpCommand(helpCommand(root))
 	root.SetFlagErrorFunc(explainFlag)
 	completeShells(root)

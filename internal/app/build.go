@@ -139,8 +139,12 @@ func (a *App) build(opts Options) (*parts, error) {
 		NewPass: func(ctx context.Context) context.Context { return obs.WithRequestID(ctx, obs.NewRequestID()) },
 		Passed:  passed(p.metrics),
 	})
+	teams, err := a.openProjects(p.cluster, p.ledger)
+	if err != nil {
+		return nil, err
+	}
 	p.handler = httpapi.New(httpapi.Options{
-		Workspaces: p.workspaces, Accounts: p.accounts, Progress: progress.NewView(p.progress, p.cluster), Overview: a.overview(p, ports), GPUs: p.gpus, Ending: a.ending, Log: a.log, Metrics: p.metrics, APIToken: c.APIToken,
+		Workspaces: p.workspaces, Accounts: p.accounts, Progress: progress.NewView(p.progress, p.cluster), Overview: a.overview(p, ports), GPUs: p.gpus, Projects: teams, Ending: a.ending, Log: a.log, Metrics: p.metrics, APIToken: c.APIToken,
 		Ready: []httpapi.Check{
 			{Name: "share", Run: p.ledger.CheckWritable},
 			{Name: "database", Run: p.database.Ping},

@@ -40,16 +40,19 @@ var mustNotKnow = map[string][]string{
 	"internal/findings":   {"net/http", "k8s.io/", "golang.org/x/crypto/ssh"},
 	"internal/obs":        {"k8s.io/", database, "golang.org/x/crypto/ssh"},
 	"internal/demo":       {"config-server/internal/app"},
-	"internal/projects":   {"k8s.io/client-go", "net/http", database, "golang.org/x/crypto/ssh"},
+	"internal/projects":   {"k8s.io/client-go", database, "golang.org/x/crypto/ssh"},
 	"internal/client":     {"k8s.io/", database, "golang.org/x/crypto/ssh"},
 
 	"internal/selfvolumes": {"k8s.io/client-go", database, "golang.org/x/crypto/ssh"},
+
+	"internal/projects/reader": {"k8s.io/client-go", database, "golang.org/x/crypto/ssh"},
+	"internal/projects/source": {"k8s.io/client-go", database, "golang.org/x/crypto/ssh", "config-server/internal/ledger"},
 }
 
 // below lists which of our packages a package may import beside farm and saga. Who is not in it is
 // an adapter or lower and imports none.
 var below = map[string][]string{
-	"internal/httpapi":    {"internal/workspaces", "internal/accounts", "internal/overview", "internal/audit", "internal/obs", "api"},
+	"internal/httpapi":    {"internal/workspaces", "internal/accounts", "internal/overview", "internal/audit", "internal/obs", "internal/projects", "internal/projects/reader", "api"},
 	"internal/workspaces": {"internal/podspec", "internal/templates", "internal/selfvolumes"},
 	"internal/podspec":    {"internal/selfvolumes"},
 	"internal/accounts":   {"internal/ledger"},
@@ -63,6 +66,9 @@ var below = map[string][]string{
 	"internal/locks":      {"internal/database"},
 	"internal/nas":        {"internal/remote"},
 	"internal/kerberos":   {"internal/remote", "internal/database"},
+
+	"internal/projects/reader": {"internal/projects"},
+	"internal/projects/source": {"internal/projects"},
 }
 
 func TestDriversAreBelowDatabaseOnly(t *testing.T) {

@@ -46,6 +46,8 @@ type Options struct {
 	Exec ExecFunc
 	// Logs replaces the reading of containers' logs, likewise; nil = through the API server.
 	Logs LogFunc
+	// Objects replaces the reading of paths, likewise; nil = through the API server.
+	Objects ObjectFunc
 }
 
 const (
@@ -63,7 +65,8 @@ type Cluster struct {
 	backstop  time.Duration
 	exec      ExecFunc
 	called    farm.CallObserver
-	logs      LogFunc // nil = there are none
+	logs      LogFunc    // nil = there are none
+	objects   ObjectFunc // nil = there are none
 
 	client   kubernetes.Interface
 	setupErr error // non-nil = there is no client; every call returns it
@@ -110,11 +113,14 @@ func FromREST(cfg *rest.Config, opts Options) *Cluster {
 	if opts.Logs == nil {
 		opts.Logs = remoteLogs(client, opts.Namespace)
 	}
+	if opts.Objects == nil {
+		opts.Objects = remoteObjects(client)
+	}
 	return New(client, opts)
 }
 
 // New uses a ready client; with nil every call returns farm.ErrClientSetup. Commands in containers
-// need Options.Exec, their logs Options.Logs.
+// need Options.Exec, their logs Options.Logs, paths Options.Objects.
 func New(client kubernetes.Interface, opts Options) *Cluster {
 	c := &Cluster{
 		namespace: opts.Namespace,
@@ -124,6 +130,7 @@ func New(client kubernetes.Interface, opts Options) *Cluster {
 		exec:      opts.Exec,
 		called:    opts.Called,
 		logs:      opts.Logs,
+		objects:   opts.Objects,
 		client:    client,
 	}
 	if c.callLimit == 0 {

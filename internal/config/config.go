@@ -46,6 +46,7 @@ type Config struct {
 	Reconciler Reconciler
 	Audit      Audit
 	Drain      Drain
+	Projects   Projects
 }
 
 // Pods says what workspace pods get.

@@ -165,7 +165,7 @@ func (c Config) faults() []error {
 	if c.Pods.Gone > c.Drain.PodBudget {
 		add("POD_DELETE_TIMEOUT", "%v is above POD_REQUEST_BUDGET %v", c.Pods.Gone, c.Drain.PodBudget)
 	}
-	return list
+	return append(list, c.Projects.faults()...)
 }
 
 // checkDir refuses what would make a command or a write hit the wrong tree .

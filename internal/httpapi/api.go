@@ -67,7 +67,7 @@ const (
 	DefaultReadyLimit     = 3 * time.Second
 )
 
-// readBudget bounds GET /workspaces, /nodes and /findings, gpuBudget GET /gpu-options, which asks the API server anew.
+// readBudget bounds GET /workspaces, /nodes and /findings, gpuBudget GET /gpu-options and /projects, which ask the API server anew.
 const (
 	readBudget = 10 * time.Second
 	gpuBudget  = 25 * time.Second
@@ -80,6 +80,7 @@ type Options struct {
 	Progress   Progress
 	Overview   Overview
 	GPUs       GPUs
+	Projects   Projects     // nil = projects are switched off
 	Log        *slog.Logger // nil = discard
 	Metrics    *obs.Metrics // nil = an own registry
 	// APIToken, if not empty, must come with each request in the header X-Internal-Token, except
@@ -144,6 +145,9 @@ func New(opts Options) *API {
 	r.Get(patternBadStatus, a.handle(a.badStatusPath))
 	r.Get("/operations", a.handle(a.listOperations))
 	r.With(budget(gpuBudget)).Get("/gpu-options", a.handle(a.listGPUOptions))
+	a.mountProjects(func(pattern string, h func(http.ResponseWriter, *http.Request) error) {
+		r.With(budget(gpuBudget)).Get(pattern, a.handle(h))
+	})
 	r.Group(func(r chi.Router) {
 		r.Use(budget(a.PodsBudget))
 		r.Post("/create-pod", a.handle(a.createPod))
