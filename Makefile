@@ -76,6 +76,10 @@ storage: deps parts ## homes on a volume of the service's own pod alone: rules, 
 assignment: deps parts ## the assignment of GPU device files alone: choice, races, recovery, mending (root)
 	@$(UP) $(COUNT) -- $(GOTEST) -json -count=1 -run '^TestAssignment' ./internal/farm ./internal/gpuload ./internal/gpuassign ./internal/podspec ./internal/cluster ./internal/workspaces ./internal/reconciler ./internal/audit ./internal/operations ./internal/obs ./internal/app
 
+.PHONY: check
+check: deps parts ## why a project's queue has no nodes: rules, reading, HTTP, command line, isolation (root)
+	@$(UP) $(COUNT) -- $(GOTEST) -json -count=1 -run '^TestCheck' ./internal/projects/... ./internal/httpapi ./internal/app ./cmd/config-server
+
 .PHONY: ui-test
 ui-test: deps parts ## look at the pages in a real Chromium; screenshots in bin/ui (root)
 	@$(UP) $(COUNT) -quiet -- $(GOTEST) -json -count=1 ./internal/app/uitest

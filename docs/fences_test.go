@@ -22,7 +22,7 @@ const root = ".."
 // Documents with commands, and those with the same commands in Korean.
 var (
 	documents = []string{"README.md", "docs/api.md", "docs/operations.md"}
-	korean    = map[string]string{"README.md": "README.ko.md", "docs/operations.md": "docs/operations.ko.md"}
+	korean    = map[string]string{"README.md": "README.ko.md", "docs/operations.md": "docs/operations.ko.md", "docs/projects.md": "docs/projects.ko.md"}
 )
 
 // plan says where the commands of a section are run; an empty heading stands for the whole document.

@@ -52,6 +52,13 @@ var answered = map[string]string{
 	"/gpu-options": `{"options":[{"id":"gpu-radeon","driver":"amdgpu","resource":"","model":"","source":"template","free":null,"total":null},
 		{"id":"nvidia.com/gpu/NVIDIA-L40S","driver":"nvidia","resource":"nvidia.com/gpu","model":"NVIDIA-L40S","source":"nodes","free":3,"total":8}],
 		"warnings":["free counts less"]}`,
+	"/projects": `{"projects":[{"name":"vision","members":[{"name":"alice","role":"manager"},{"name":"bob","role":"member"},{"name":"oidc:carol","role":"member"}],
+		"nodes":["farm5","farm6"],"quota":{"requests.nvidia.com/gpu":"4","cpu":"64"}},{"name":"audio","members":[],"nodes":null,"quota":{}}],"warnings":["the nodes of projects are not known"]}`,
+	"/projects/vision/check": `{"project":"vision","ok":true,"lines":[{"name":"name","result":"ok","text":"vision is a name that can be used","todo":""}]}`,
+	"/projects/vision/queue": `{"project":"vision","priority":3,"policy":"FirstAllocating","nodes":["farm5","farm6"],"observed":false,
+		"waiting":[{"position":1,"name":"train-0","namespace":"vision","uid":"1","since":"2026-11-30T08:15:00.000Z"},{"position":2,"name":"train-1","namespace":"vision","uid":"2","since":null}],
+		"blocked":[{"type":"HeadBlocked","meaning":"the head waits","reason":"Unschedulable","message":"0/2\nnodes","since":null}]}`,
+	"/projects/empty/queue":            `{"project":"empty","priority":1,"policy":"","nodes":[],"observed":true,"waiting":[],"blocked":[]}`,
 	"/operations?limit=100":            `{"operations":[` + failedCreate + `]}`,
 	"/operations?limit=5&username=lee": `{"operations":[]}`,
 	"/pods/kim/status":                 failedStatus,
@@ -88,6 +95,25 @@ const gpuOptionsTable = `ID                          DRIVER  RESOURCE        MOD
 gpu-radeon                  amdgpu  -               -            template     -      -
 nvidia.com/gpu/NVIDIA-L40S  nvidia  nvidia.com/gpu  NVIDIA-L40S  nodes        3      8
 warning: free counts less
+`
+
+const projectsTable = `NAME    MANAGERS  MEMBERS         NODES  QUOTA
+vision  alice     bob,oidc:carol      2  cpu=64,requests.nvidia.com/gpu=4
+audio   -         -                   -  -
+warning: the nodes of projects are not known
+`
+
+const checkTable = `CHECK  RESULT  WHAT IS SO                         WHAT TO DO
+name   ok      vision is a name that can be used  -
+`
+
+const queueTable = `POSITION  POD      NAMESPACE  SINCE
+       1  train-0  vision     2026-11-30T08:15:00Z
+       2  train-1  vision     -
+
+priority 3, policy FirstAllocating, nodes farm5,farm6
+HeadBlocked: the head waits (Unschedulable: "0/2\nnodes")
+what runs the queue has not seen its present form yet
 `
 
 const operationsTable = `STARTED               OPERATION  USER  POD                 NODE   STAGE   CODE               MESSAGE
@@ -135,6 +161,10 @@ var looks = []struct {
 		"STARTED  OPERATION  USER  POD  NODE  STAGE  CODE  MESSAGE\n"},
 	{[]string{"nodes", "list"}, "/nodes", nodesTable},
 	{[]string{"gpu-options", "list"}, "/gpu-options", gpuOptionsTable},
+	{[]string{"projects", "list"}, "/projects", projectsTable},
+	{[]string{"projects", "check", "vision"}, "/projects/vision/check", checkTable},
+	{[]string{"projects", "queue", "vision"}, "/projects/vision/queue", queueTable},
+	{[]string{"projects", "queue", "empty"}, "/projects/empty/queue", "POSITION  POD  NAMESPACE  SINCE\n\npriority 1, policy -, nodes -\n"},
 }
 
 func TestTablesAreAlignedAlsoWithKoreanText(t *testing.T) {

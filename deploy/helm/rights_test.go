@@ -97,6 +97,16 @@ func TestRights(t *testing.T) {
 			name: "without GPU options", values: "least", args: []string{"--set-string", "env.GPU_DISCOVERY=off"},
 			role: without(with(least, "podtemplates", "get"), "resourcequotas"), cluster: map[string]string{"nodes": "list watch", "services": "list watch"},
 		},
+		{
+			name: "with projects", values: "least", args: []string{"--set-string", "env.PROJECTS=on"},
+			role: least, cluster: map[string]string{"nodes": "list watch", "services": "list watch", "pods": "list", classes: "list",
+				"projects.ailab.io": "list", "nodegroups.ailab.io": "list", "namespaces": "get", "cueues.coaster.ten1010.io": "get"},
+		},
+		{
+			name: "with projects of the ledger", values: "least", args: []string{"--set-string", "env.PROJECTS=on", "--set-string", "env.PROJECT_SOURCE=ledger"},
+			role: least, cluster: map[string]string{"nodes": "list watch", "services": "list watch", "pods": "list", classes: "list",
+				"nodegroups.ailab.io": "list", "namespaces": "get", "cueues.coaster.ten1010.io": "get"},
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -15,7 +15,11 @@ type ObjectFunc func(ctx context.Context, path string) ([]byte, error)
 // client with types of its own for them would stay in memory.
 func remoteObjects(client kubernetes.Interface) ObjectFunc {
 	return func(ctx context.Context, path string) ([]byte, error) {
-		return client.Discovery().RESTClient().Get().AbsPath(path).SetHeader("Accept", "application/json").Do(ctx).Raw()
+		result := client.CoreV1().RESTClient().Get().AbsPath(path).SetHeader("Accept", "application/json").Do(ctx)
+		if err := result.Error(); err != nil { // which has the API server's words, as the error of Raw has not
+			return nil, err
+		}
+		return result.Raw()
 	}
 }
 

@@ -278,10 +278,10 @@ func farmNode(name string, number int) *corev1.Node {
 		"nvidia.com/gpu":      resource.MustParse("2"),
 	}
 	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: withLabels(map[string]string{
 			"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",
 			"nvidia.com/gpu.product": gpuModels[number%2],
-		}},
+		}, projectLabels(name))},
 		Status: corev1.NodeStatus{
 			Capacity: capacity, Allocatable: capacity,
 			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady"}},

@@ -137,13 +137,14 @@ func (s *Surroundings) Environ() []string {
 		"SUDO_ALLOWED_COMMANDS=/usr/bin/apt,/usr/bin/apt-get",
 		"POD_READY_TIMEOUT=" + strconv.FormatFloat(s.opts.ReadyLimit.Seconds(), 'f', -1, 64),
 		"DRAIN_TIMEOUT=5s",
+		"PROJECTS=on",
 	}
 }
 
 // Cluster is the connection to the Kubernetes that is played here, in the shape in which the
 // service takes one.
 func (s *Surroundings) Cluster(opts cluster.Options) *cluster.Cluster {
-	opts.Exec, opts.Logs = s.kubelet.exec, s.kubelet.logs
+	opts.Exec, opts.Logs, opts.Objects = s.kubelet.exec, s.kubelet.logs, objects
 	made := cluster.New(s.api.client, opts)
 	s.mu.Lock()
 	s.cluster = made
