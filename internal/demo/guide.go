@@ -45,6 +45,9 @@ func (s *Surroundings) Guide(out io.Writer, url string) {
 		plain("GET", "/workspaces"),
 		plain("GET", "/nodes"),
 		plain("GET", "/findings"),
+		plain("GET", "/projects"),
+		plain("GET", "/projects/vision/check"),
+		plain("GET", "/projects/vision/queue"),
 	)
 	section("The same for people",
 		"bin/config-server pods list --server "+url,

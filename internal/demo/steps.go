@@ -121,6 +121,20 @@ func workspaceSteps() []step {
 			behind: "What the last audit of account files, homes, ports and cluster found, each with the command that mends it.",
 			method: http.MethodGet, path: "/findings", status: http.StatusOK, says: []string{`"findings":[]`},
 		},
+		{
+			title:  "Which teams are there?",
+			behind: "A project is a team with nodes and a quota; its nodes are those of the node group that it names.",
+			method: http.MethodGet, path: "/projects", status: http.StatusOK, says: []string{`"name":"vision"`, `"nodes":["farm5","farm6"]`},
+		},
+		{
+			title:  "Has its queue all that it needs?",
+			behind: "One line for each thing that the product which makes queues looks for, with what to do.",
+			method: http.MethodGet, path: "/projects/vision/check", status: http.StatusOK, says: []string{`"ok":true`},
+		},
+		{
+			title:  "Why does its pod wait?",
+			method: http.MethodGet, path: "/projects/vision/queue", status: http.StatusOK, says: []string{`"name":"train-0"`, `"type":"HeadBlocked"`},
+		},
 	}
 }
 
