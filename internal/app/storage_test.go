@@ -143,11 +143,10 @@ containers:
   - {name: local, mountPath: /srv/courses}
 `
 	for name, tc := range map[string]struct {
-		modes  []corev1.PersistentVolumeAccessMode
-		env    map[string]string
-		at     map[string]string // path -> what is there
-		bound  string            // why workspaces are bound to farm6; empty = they are not
-		beside string
+		modes []corev1.PersistentVolumeAccessMode
+		env   map[string]string
+		at    map[string]string // path -> what is there
+		bound string            // why workspaces are bound to farm6; empty = they are not
 	}{
 		"a claim for many": {
 			modes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany},
@@ -182,20 +181,25 @@ containers:
 			if _, out, errs := byHand(t, f.World, nil, "check"); !strings.Contains(out, "homes") || strings.Contains(out+errs, "persistentvolumeclaims") {
 				t.Errorf("check: %s%s", out, errs)
 			}
-			move := `{"username":"kim","nodes":["farm5","farm6"],"min_improvement_ratio":0}`
+			world.Call(t, service.URL, "PUT", "/accounts/users", world.UserBody("lee"), 201)
+			move := `{"username":%q,"nodes":["farm5","farm6"],"min_improvement_ratio":0}`
 			if tc.bound == "" {
-				if made.Spec.NodeName == "farm6" && pinned(made) != "" {
-					t.Errorf("on %s beside %s", made.Spec.NodeName, pinned(made))
+				f.onNodes(t, "lee", "farm5")
+				if old := f.create(t, service.URL, "lee"); old.Spec.NodeName != "farm5" || pinned(made)+pinned(old) != "" {
+					t.Errorf("on %s beside %q and %q", old.Spec.NodeName, pinned(made), pinned(old))
+				}
+				answer := world.Call(t, service.URL, "POST", "/migrate", fmt.Sprintf(move, "lee"), 200)
+				if answer.Text("status") != "migrated" || homeOf(f.podNamed(t, answer.Text("new_pod")), "/home") != tc.at["/home"] {
+					t.Errorf("migrate: %s", answer.Body)
 				}
 				return
 			}
 			if made.Spec.NodeName != "farm6" || pinned(made) != "app=containerssh-config-server of kubernetes.io/hostname" {
 				t.Errorf("on %s beside %q", made.Spec.NodeName, pinned(made))
 			}
-			if answer := world.Call(t, service.URL, "POST", "/migrate", move, 200); answer.Text("status") != "skipped" || answer.Text("reason") != "no_candidate_node" {
+			if answer := world.Call(t, service.URL, "POST", "/migrate", fmt.Sprintf(move, "kim"), 200); answer.Text("status") != "skipped" || answer.Text("reason") != "no_candidate_node" {
 				t.Errorf("migrate: %s", answer.Body)
 			}
-			world.Call(t, service.URL, "PUT", "/accounts/users", world.UserBody("lee"), 201)
 			f.onNodes(t, "lee", "farm5", "farm7")
 			answer := f.refuse(t, service.URL, "lee", 400, "BUILD_POD_SPEC", "POD_SPEC_BUILD_FAILED")
 			why := fmt.Sprintf("no suitable node (farm5: %[1]s: workspaces have to run on farm6, as config-server does; farm7: %[1]s: ", tc.bound)

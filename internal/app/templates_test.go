@@ -361,13 +361,7 @@ func TestTemplatesOffAskNobody(t *testing.T) {
 			asked := between(t, f.World)
 			service := f.Service(t, nil)
 			f.user(t, service.URL, "kim", test.users)
-			testkit.WaitFor(t, 30*time.Second, "the service's first look around", func(ctx context.Context) error {
-				answer, err := world.Send(ctx, service.URL, "GET", "/readyz", "")
-				if err == nil && answer.Status != 200 {
-					err = fmt.Errorf("not ready: %s", answer.Body)
-				}
-				return err
-			})
+			lookedAround(t, service.URL)
 			// A look for the pod's name, the pod, one Service a port, and then everything.
 			asked.Fail(
 				faultproxy.HTTPFault{Match: "^GET .*/podtemplates", Hook: none}, faultproxy.HTTPFault{Match: "^GET .*/pods/", Hook: none},
@@ -382,6 +376,27 @@ func TestTemplatesOffAskNobody(t *testing.T) {
 			}
 		})
 	}
+}
+
+// lookedAround waits until the service has done what it does of itself at its start: its watches have their first
+// state, and the reconciler has made its pass. Then it asks the API server for nothing but what callers want.
+func lookedAround(t *testing.T, base string) {
+	t.Helper()
+	testkit.WaitFor(t, testLimit, "the service's first look around", func(ctx context.Context) error {
+		answer, err := world.Send(ctx, base, "GET", "/metrics", "")
+		if err != nil {
+			return err
+		}
+		for _, line := range []string{
+			`config_server_watch_fresh{objects="nodes"} 1`, `config_server_watch_fresh{objects="pods"} 1`,
+			`config_server_watch_fresh{objects="services"} 1`, `config_server_reconciler_passes_total{result="ok"} 1`,
+		} {
+			if !strings.Contains(string(answer.Body), line+"\n") {
+				return fmt.Errorf("the metrics have no %s", line)
+			}
+		}
+		return nil
+	})
 }
 
 func none() {}
