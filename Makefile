@@ -80,6 +80,10 @@ assignment: deps parts ## the assignment of GPU device files alone: choice, race
 check: deps parts ## why a project's queue has no nodes: rules, reading, HTTP, command line, isolation (root)
 	@$(UP) $(COUNT) -- $(GOTEST) -json -count=1 -run '^TestCheck' ./internal/projects/... ./internal/httpapi ./internal/app ./cmd/config-server
 
+.PHONY: images
+images: deps parts ## the images alone: registries, logins, pins, exports, rights (root)
+	@$(UP) $(COUNT) -- $(GOTEST) -json -count=1 -run '^TestImages' ./internal/registry ./internal/pins ./internal/catalog ./internal/farm ./internal/podspec ./internal/httpapi ./internal/app ./cmd/config-server
+
 .PHONY: ui-test
 ui-test: deps parts ## look at the pages in a real Chromium; screenshots in bin/ui (root)
 	@$(UP) $(COUNT) -quiet -- $(GOTEST) -json -count=1 ./internal/app/uitest

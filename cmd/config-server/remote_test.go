@@ -59,6 +59,7 @@ var answered = map[string]string{
 		"waiting":[{"position":1,"name":"train-0","namespace":"vision","uid":"1","since":"2026-11-30T08:15:00.000Z"},{"position":2,"name":"train-1","namespace":"vision","uid":"2","since":null}],
 		"blocked":[{"type":"HeadBlocked","meaning":"the head waits","reason":"Unschedulable","message":"0/2\nnodes","since":null}]}`,
 	"/projects/empty/queue":            `{"project":"empty","priority":1,"policy":"","nodes":[],"observed":true,"waiting":[],"blocked":[]}`,
+	"/images":                          imagesAnswer,
 	"/operations?limit=100":            `{"operations":[` + failedCreate + `]}`,
 	"/operations?limit=5&username=lee": `{"operations":[]}`,
 	"/pods/kim/status":                 failedStatus,
@@ -165,6 +166,7 @@ var looks = []struct {
 	{[]string{"projects", "check", "vision"}, "/projects/vision/check", checkTable},
 	{[]string{"projects", "queue", "vision"}, "/projects/vision/queue", queueTable},
 	{[]string{"projects", "queue", "empty"}, "/projects/empty/queue", "POSITION  POD  NAMESPACE  SINCE\n\npriority 1, policy -, nodes -\n"},
+	{[]string{"images", "list"}, "/images", imagesTable},
 }
 
 func TestTablesAreAlignedAlsoWithKoreanText(t *testing.T) {

@@ -90,6 +90,14 @@ func TestRights(t *testing.T) {
 			role: original, cluster: map[string]string{"nodes": "get list watch", "services": "list watch", "pods": "list", classes: "list"},
 		},
 		{
+			name: "the least with pull secrets", values: "least", args: []string{"--set", "env.POD_TEMPLATE=session"},
+			role: with(least, "secrets", "delete get"), cluster: map[string]string{"nodes": "list watch", "services": "list watch", "pods": "list", classes: "list"},
+		},
+		{
+			name: "as the original, with pull secrets", values: "farm", args: []string{"--set", "env.POD_TEMPLATE=session"},
+			role: original, cluster: map[string]string{"nodes": "get list watch", "services": "list watch", "pods": "list", classes: "list"},
+		},
+		{
 			name: "without Services and pods of other namespaces", values: "sqlite",
 			role: least, cluster: map[string]string{"nodes": "list watch", classes: "list"},
 		},

@@ -10,6 +10,7 @@ import (
 
 	"config-server/internal/accounts"
 	"config-server/internal/adminbe"
+	"config-server/internal/catalog"
 	"config-server/internal/cluster"
 	"config-server/internal/config"
 	"config-server/internal/database"
@@ -42,6 +43,7 @@ type parts struct {
 	database *database.DB
 	locks    locks.Locker
 	cluster  *cluster.Cluster
+	catalog  *catalog.Service
 	load     load
 	gpus     *gpuoptions.Scanner
 	// deviceFiles is nil unless GPUs are assigned.
@@ -123,9 +125,10 @@ func (a *App) build(opts Options) (*parts, error) {
 	if p.selfHomes = a.openSelfHomes(p.cluster); p.selfHomes != nil {
 		homes = p.selfHomes
 	}
+	held := a.openCatalog(p)
 	p.workspaces = workspaces.New(workspaces.Options{
 		Cluster: p.cluster, UserConfigs: p.userConfig, Load: p.load, Ports: ports,
-		Accounts: p.ledger, Images: savedImages{store, p.cluster}, Kerberos: keytabs, GPUs: p.gpus, DeviceFiles: p.assigns(), Homes: homes, Locks: p.locks,
+		Accounts: p.ledger, Images: savedImages{store, p.cluster}, Pins: held, Kerberos: keytabs, GPUs: p.gpus, DeviceFiles: p.assigns(), Homes: homes, Locks: p.locks,
 		Operations: records, Observer: observe, Progress: p.progress, RequestID: obs.RequestID, Meter: p.metrics, Log: a.log,
 		Settings: podSettings(c), SessionTemplate: c.Pods.Template, Instance: a.instance, DeadAfter: a.deadAfter(),
 		ReadyLimit: c.Pods.Ready.Duration(), PendingLimit: c.Pods.Pending.Duration(), UnschedulableLimit: c.Pods.Unschedulable.Duration(), PullGrace: c.Pods.PullGrace.Duration(),
@@ -144,7 +147,7 @@ func (a *App) build(opts Options) (*parts, error) {
 		return nil, err
 	}
 	p.handler = httpapi.New(httpapi.Options{
-		Workspaces: p.workspaces, Accounts: p.accounts, Progress: progress.NewView(p.progress, p.cluster), Overview: a.overview(p, ports), GPUs: p.gpus, Projects: teams, Ending: a.ending, Log: a.log, Metrics: p.metrics, APIToken: c.APIToken,
+		Workspaces: p.workspaces, Accounts: p.accounts, Progress: progress.NewView(p.progress, p.cluster), Overview: a.overview(p, ports), GPUs: p.gpus, Images: p.catalog, Projects: teams, Ending: a.ending, Log: a.log, Metrics: p.metrics, APIToken: c.APIToken,
 		Ready: []httpapi.Check{
 			{Name: "share", Run: p.ledger.CheckWritable},
 			{Name: "database", Run: p.database.Ping},

@@ -68,6 +68,7 @@ func (a *App) openKerberos(p *parts) (keytabs, error) {
 func (p *parts) tasks() []reconciler.Task {
 	tasks := []reconciler.Task{
 		{Name: "accounts", Run: p.recoverAccounts}, {Name: "workspaces", Run: p.recoverWorkspaces}, {Name: "progress", Run: p.tidyProgress},
+		{Name: "exports", Run: p.catalog.RemoveLeft, Preview: p.catalog.PreviewLeft},
 	}
 	if p.realm != nil {
 		tasks = append(tasks, reconciler.Task{Name: "keytabs", Run: p.workspaces.RemoveLeftKeytabs})

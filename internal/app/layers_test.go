@@ -27,6 +27,9 @@ var mustNotKnow = map[string][]string{
 	"internal/gpuoptions": {"k8s.io/client-go", database, "golang.org/x/crypto/ssh"},
 	"internal/gpuload":    {"k8s.io/", database},
 	"internal/gpuassign":  {"k8s.io/", "net/http"},
+	"internal/registry":   {"k8s.io/", database, "golang.org/x/crypto/ssh"},
+	"internal/pins":       {"k8s.io/", "net/http", "golang.org/x/crypto/ssh"},
+	"internal/catalog":    {"k8s.io/client-go/kubernetes", database, "golang.org/x/crypto/ssh"},
 	"internal/nodeports":  {"k8s.io/", "net/http"},
 	"internal/operations": {"k8s.io/", "net/http"},
 	"internal/progress":   {"k8s.io/", "net/http"},
@@ -52,15 +55,17 @@ var mustNotKnow = map[string][]string{
 // below lists which of our packages a package may import beside farm and saga. Who is not in it is
 // an adapter or lower and imports none.
 var below = map[string][]string{
-	"internal/httpapi":    {"internal/workspaces", "internal/accounts", "internal/overview", "internal/audit", "internal/obs", "internal/projects", "internal/projects/reader", "api"},
+	"internal/httpapi":    {"internal/workspaces", "internal/catalog", "internal/accounts", "internal/overview", "internal/audit", "internal/obs", "internal/projects", "internal/projects/reader", "api"},
 	"internal/workspaces": {"internal/podspec", "internal/templates", "internal/selfvolumes"},
 	"internal/podspec":    {"internal/selfvolumes"},
+	"internal/catalog":    {"internal/podspec", "internal/registry"},
 	"internal/accounts":   {"internal/ledger"},
 	"internal/overview":   {"internal/audit"},
 	"internal/findings":   {"internal/audit", "internal/database"},
 	"internal/database":   {"migrations"},
 	"internal/nodeports":  {"internal/database"},
 	"internal/gpuassign":  {"internal/database"},
+	"internal/pins":       {"internal/database"},
 	"internal/operations": {"internal/database"},
 	"internal/progress":   {"internal/database"},
 	"internal/locks":      {"internal/database"},

@@ -60,11 +60,14 @@ func neededRights(c config.Config) []right {
 func furtherRights(c config.Config) []right {
 	list := slices.Concat(
 		in("events", "failures are told without the pod's events", "list"),
-		in("pods/log", "failures are told without the end of the container's log", "get"),
+		in("pods/log", "failures are told without the end of the container's log, and nothing can be exported from images", "get"),
 		everywhere("services", "NodePorts of other namespaces are found by the API server's refusal, one request each", "list", "watch"),
 	)
 	if c.Pods.HomeVolume == podspec.HomeSelf {
 		list = append(list, in("persistentvolumeclaims", "if the homes are on a claim, workspaces run on this service's node alone, also with a ReadWriteMany one", "get")...)
+	}
+	if c.Pods.Template != "" && c.Kerberos.Realm == "" && !c.Pods.AccountSecret {
+		list = append(list, in("secrets", "registries are asked without the pull secrets of POD_TEMPLATE: private images cannot be pinned", "get")...)
 	}
 	if c.GPU.Discovery == "off" {
 		return list

@@ -3,6 +3,7 @@
 package client
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -26,6 +27,13 @@ const (
 	maxAnswer = 256 << 20
 	// maxFailure bounds what is read of an answer that tells a failure.
 	maxFailure = 64 << 10
+	// pinLimit stands above the time that the service gives itself to ask a registry; exports wait for their
+	// pod, as long as that may live.
+	pinLimit    = 70 * time.Second
+	exportLimit = 910 * time.Second
+
+	contentJSON = "application/json"
+	contentTar  = "application/x-tar"
 )
 
 // tokenHeader bears the token, as docs/api.md has it.
@@ -67,6 +75,7 @@ type Client struct {
 	token   string
 	silence time.Duration
 	client  *http.Client
+	patient *http.Client // for answers that take longer to begin
 }
 
 // New returns a client. The error says that the address is none, or that the token cannot be sent.
@@ -89,23 +98,47 @@ func New(opts Options) (*Client, error) {
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.DialContext = (&net.Dialer{Timeout: connectLimit}).DialContext
-	transport.ResponseHeaderTimeout = answerLimit
-	return &Client{base: base, token: opts.Token, silence: cmp.Or(opts.Silence, time.Minute), client: &http.Client{
-		Transport: transport,
-		// A redirect would take the token to where nobody meant it to go.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}, nil
+	patient := transport.Clone()
+	transport.ResponseHeaderTimeout, patient.ResponseHeaderTimeout = answerLimit, exportLimit
+	through := func(transport *http.Transport) *http.Client {
+		return &http.Client{
+			Transport: transport,
+			// A redirect would take the token to where nobody meant it to go.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		}
+	}
+	return &Client{
+		base: base, token: opts.Token, silence: cmp.Or(opts.Silence, time.Minute), client: through(transport), patient: through(patient),
+	}, nil
 }
 
 // Close gives up idle connections.
-func (c *Client) Close() { c.client.CloseIdleConnections() }
+func (c *Client) Close() {
+	c.client.CloseIdleConnections()
+	c.patient.CloseIdleConnections()
+}
 
 // get asks for a path and decodes the answer. Errors wrap ErrUnanswered or a *Refusal, or say that
 // the answer was no answer of this service.
 func (c *Client) get(ctx context.Context, into any, query url.Values, path ...string) error {
-	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	return c.call(ctx, question{query: query, path: path}, answerLimit, into)
+}
+
+// question is what a service is asked.
+type question struct {
+	method string // empty = GET
+	accept string // empty = JSON
+	query  url.Values
+	body   any // sent as JSON; nil = none
+	path   []string
+	slow   bool // the answer may take minutes to begin
+}
+
+// call asks, and decodes the answer, all within limit.
+func (c *Client) call(ctx context.Context, q question, limit time.Duration, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	response, address, err := c.send(ctx, "application/json", query, path...)
+	response, address, err := c.ask(ctx, q)
 	if err != nil {
 		return err
 	}
@@ -119,22 +152,43 @@ func (c *Client) get(ctx context.Context, into any, query url.Values, path ...st
 
 // send asks for a path and returns the answer if it is a success; the caller closes its body.
 func (c *Client) send(ctx context.Context, accept string, query url.Values, path ...string) (*http.Response, string, error) {
-	escaped := make([]string, len(path))
-	for i, part := range path {
+	return c.ask(ctx, question{accept: accept, query: query, path: path})
+}
+
+// ask sends a question and returns the answer if it is a success, with the address; the caller closes its
+// body.
+func (c *Client) ask(ctx context.Context, q question) (*http.Response, string, error) {
+	escaped := make([]string, len(q.path))
+	for i, part := range q.path {
 		escaped[i] = url.PathEscape(part)
 	}
 	target := c.base.JoinPath(escaped...)
-	target.RawQuery = query.Encode()
+	target.RawQuery = q.query.Encode()
 	address := target.String()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	var body io.Reader
+	if q.body != nil {
+		text, err := json.Marshal(q.body)
+		if err != nil {
+			return nil, address, fmt.Errorf("ask %s: %w", address, err)
+		}
+		body = bytes.NewReader(text)
+	}
+	request, err := http.NewRequestWithContext(ctx, cmp.Or(q.method, http.MethodGet), address, body)
 	if err != nil {
 		return nil, address, fmt.Errorf("ask %s: %w", address, err)
 	}
-	request.Header.Set("Accept", accept)
+	request.Header.Set("Accept", cmp.Or(q.accept, contentJSON))
+	if body != nil {
+		request.Header.Set("Content-Type", contentJSON)
+	}
 	if c.token != "" {
 		request.Header.Set(tokenHeader, c.token)
 	}
-	response, err := c.client.Do(request)
+	by := c.client
+	if q.slow {
+		by = c.patient
+	}
+	response, err := by.Do(request)
 	if err != nil {
 		return nil, address, fmt.Errorf("ask %s: %w: %w (does the service run there? --server or CONFIG_SERVER_URL names another address)",
 			address, ErrUnanswered, plainly(err))

@@ -63,15 +63,19 @@ func slimPod(pod *corev1.Pod) *corev1.Pod {
 			kept.Spec.Volumes = append(kept.Spec.Volumes, corev1.Volume{Name: volume.Name})
 		}
 	}
-	option := pod.Annotations[farm.AnnotationGPU]
-	if option != "" {
-		kept.Annotations, kept.Spec.Affinity = map[string]string{farm.AnnotationGPU: option}, pod.Spec.Affinity
+	for _, key := range []string{farm.AnnotationGPU, farm.AnnotationImage} {
+		if value := pod.Annotations[key]; value != "" {
+			metav1.SetMetaDataAnnotation(&kept.ObjectMeta, key, value)
+		}
+	}
+	if kept.Annotations[farm.AnnotationGPU] != "" {
+		kept.Spec.Affinity = pod.Spec.Affinity
 	}
 	if pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning && isReady(pod) {
 		kept.Status = corev1.PodStatus{Phase: pod.Status.Phase, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}
 		for _, c := range pod.Spec.Containers {
-			if limits := gpuLimits(c); limits != nil {
-				kept.Spec.Containers = append(kept.Spec.Containers, corev1.Container{Name: c.Name, Resources: corev1.ResourceRequirements{Limits: limits}})
+			if limits := gpuLimits(c); limits != nil || c.Name == farm.ContainerName {
+				kept.Spec.Containers = append(kept.Spec.Containers, corev1.Container{Name: c.Name, Image: c.Image, Resources: corev1.ResourceRequirements{Limits: limits}})
 			}
 		}
 		return kept
@@ -86,7 +90,7 @@ func slimContainers(containers []corev1.Container) []corev1.Container {
 	var kept []corev1.Container
 	for _, c := range containers {
 		kept = append(kept, corev1.Container{
-			Name: c.Name, ImagePullPolicy: c.ImagePullPolicy, RestartPolicy: c.RestartPolicy, RestartPolicyRules: c.RestartPolicyRules,
+			Name: c.Name, Image: c.Image, ImagePullPolicy: c.ImagePullPolicy, RestartPolicy: c.RestartPolicy, RestartPolicyRules: c.RestartPolicyRules,
 			Resources: corev1.ResourceRequirements{Limits: gpuLimits(c)},
 		})
 	}
@@ -126,7 +130,7 @@ func (c *Cluster) Pods(ctx context.Context) ([]farm.Pod, error) {
 }
 
 // KnownPods lists the workspace pods of the namespace as the watch has them, in no order and without
-// Image and AccountSecret. While the watch is broken or not yet there they come from the API server.
+// AccountSecret. While the watch is broken or not yet there they come from the API server.
 func (c *Cluster) KnownPods(ctx context.Context) ([]farm.Pod, error) {
 	if c.setupErr != nil || !c.pods.fresh() {
 		return c.Pods(ctx)
@@ -240,6 +244,7 @@ func podOf(pod *corev1.Pod) farm.Pod {
 
 		AccountSecret: accountSecretOf(pod),
 		GPUOption:     pod.Annotations[farm.AnnotationGPU],
+		PinnedImage:   pod.Annotations[farm.AnnotationImage],
 	}
 	var indexes []int
 	for _, volume := range pod.Spec.Volumes {

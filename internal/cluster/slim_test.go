@@ -19,11 +19,12 @@ func TestSlimPodsSayTheSame(t *testing.T) {
 		pod := &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{
 				Name: "p", Namespace: namespace, UID: "u", CreationTimestamp: now,
-				Labels: map[string]string{"a": "b", farm.LabelApp: farm.AppGuest, farm.LabelUser: "kim"}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}},
+				Annotations: map[string]string{"c": "d", farm.AnnotationImage: "decs:1"},
+				Labels:      map[string]string{"a": "b", farm.LabelApp: farm.AppGuest, farm.LabelUser: "kim"}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}},
 			},
 			Spec: corev1.PodSpec{
 				NodeName: "farm5", RestartPolicy: corev1.RestartPolicyNever, Volumes: []corev1.Volume{{Name: "nfs-home"}, {Name: "nvidia0"}, {Name: "nvidiactl"}},
-				Containers: []corev1.Container{{Name: "shell", ImagePullPolicy: corev1.PullNever, Env: []corev1.EnvVar{{Name: "USER"}}}},
+				Containers: []corev1.Container{{Name: "shell", Image: "decs@sha256:1", ImagePullPolicy: corev1.PullNever, Env: []corev1.EnvVar{{Name: "USER"}}}},
 			},
 			Status: corev1.PodStatus{
 				Phase: corev1.PodPending,
@@ -77,7 +78,7 @@ func TestSlimPodsSayTheSame(t *testing.T) {
 			}
 			listed := podOf(pod)
 			listed.Guest = false // KnownPods knows without the label
-			if got := podOf(slim); got != listed || got.User != "kim" || got.GPUs != 1 {
+			if got := podOf(slim); got != listed || got.User != "kim" || got.GPUs != 1 || got.Image != "decs@sha256:1" || got.PinnedImage != "decs:1" || len(slim.Annotations) != 1 {
 				t.Errorf("listed as %+v, want %+v", got, listed)
 			}
 		})

@@ -156,13 +156,15 @@ type Farm struct {
 	Nodes      Nodes  `env:"FARM_NODES_JSON" envDefault:"[]"`
 }
 
-// Images is where saved images lie.
+// Images is where saved images lie, and how registries are asked.
 type Images struct {
 	StoreDir    string  `env:"IMAGE_STORE_DIR" envDefault:"/image-store/images"`
 	DockerBin   string  `env:"DOCKER_BIN" envDefault:"/usr/bin/docker"`
 	LoadTimeout Seconds `env:"IMAGE_LOAD_TIMEOUT" envDefault:"120s"`
 	// SaveTimeout bounds the save script of a migration.
 	SaveTimeout Seconds `env:"IMAGE_SAVE_TIMEOUT" envDefault:"120s"`
+	// InsecureRegistries are hosts, as host or host:port, that may be asked for digests without TLS; this machine always is one.
+	InsecureRegistries List `env:"IMAGE_REGISTRY_INSECURE"`
 }
 
 // NodePorts is the range from which ports are reserved, lowest free first.

@@ -84,6 +84,8 @@ func TestFaultsNameTheVariable(t *testing.T) {
 		"share path with dots":          {"NFS_USER_SHARE_PATH=/volume1/../etc", "NFS_USER_SHARE_PATH"},
 		"share path for a shell":        {"NFS_USER_SHARE_PATH=/a;reboot", "NFS_USER_SHARE_PATH"},
 		"ledger dir relative":           {"BASE_ETC_DIR=etc", "BASE_ETC_DIR"},
+		"registry with a scheme":        {"IMAGE_REGISTRY_INSECURE=http://a:5000", "IMAGE_REGISTRY_INSECURE"},
+		"registry with a path":          {"IMAGE_REGISTRY_INSECURE=a:5000/team", "IMAGE_REGISTRY_INSECURE"},
 		"unknown lock":                  {"LEDGER_LOCK=redis", "LEDGER_LOCK"},
 		"lock without its database":     {"LEDGER_LOCK=mysql", "DB_HOST"},
 		"database without a user":       {"DB_HOST=db", "DB_USER"},

@@ -123,6 +123,12 @@ func (c Config) faults() []error {
 		}
 	}
 
+	for _, host := range c.Images.InsecureRegistries {
+		if u, err := url.Parse("http://" + host); err != nil || u.Host != host || u.Hostname() == "" {
+			add("IMAGE_REGISTRY_INSECURE", "%q is no host or host:port", host)
+		}
+	}
+
 	need("NAS_SSH_HOST", c.NAS.Host, "homes are made there")
 	need("NAS_SSH_USER", c.NAS.User, "it logs in to the NAS")
 	need("NAS_SSH_KEY_PATH", c.NAS.KeyPath, "it logs in to the NAS")

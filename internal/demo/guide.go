@@ -48,6 +48,12 @@ func (s *Surroundings) Guide(out io.Writer, url string) {
 		plain("GET", "/projects"),
 		plain("GET", "/projects/vision/check"),
 		plain("GET", "/projects/vision/queue"),
+		plain("GET", "/images"),
+	)
+	section("Images (the demo has no registry and no node that runs them: what a farm answers is in docs/images.md)",
+		json("POST", "/images/pin", `{"image":"dguailab/decs:1.0"}`),
+		plain("DELETE", "/images/pin?image=dguailab/decs:1.0"),
+		json("POST", "/images/export", `{"image":"dguailab/decs:1.0","path":"/etc/ssh"}`),
 	)
 	section("The same for people",
 		"bin/config-server pods list --server "+url,

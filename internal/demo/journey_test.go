@@ -101,7 +101,7 @@ var parameter = regexp.MustCompile(`\\\{\w+\\\}`)
 
 // callOf matches a request of an endpoint.
 func callOf(method, path string) *regexp.Regexp {
-	return regexp.MustCompile(`\A` + method + " " + parameter.ReplaceAllString(regexp.QuoteMeta(path), `[^/]+`) + `\z`)
+	return regexp.MustCompile(`\A` + method + " " + parameter.ReplaceAllString(regexp.QuoteMeta(path), `[^/]+`) + `(\?.*)?\z`)
 }
 
 // requestOf is the method and path of a line of the guide, "" if it calls something else.

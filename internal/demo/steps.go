@@ -113,6 +113,11 @@ func workspaceSteps() []step {
 			method: http.MethodGet, path: "/workspaces", status: http.StatusOK, says: []string{`"pod_name":"{pod}"`, `"node_port":30000`},
 		},
 		{
+			title:  "Which images do they run?",
+			behind: "POST /images/pin would hold an image to what its registry has now; this demo has no registry.",
+			method: http.MethodGet, path: "/images", status: http.StatusOK, says: []string{`"digest":null`, `"pod_name":"{pod}"`},
+		},
+		{
 			title:  "How busy are the nodes, and how many ports are left?",
 			method: http.MethodGet, path: "/nodes", status: http.StatusOK, says: []string{`"name":"farm6"`, `"free":`},
 		},
@@ -219,6 +224,22 @@ func refusalSteps() []step {
 			title:  "A node that the cluster does not have",
 			method: http.MethodPost, path: "/migrate", body: `{"username": "kim", "nodes": ["farm7", "ghost"]}`,
 			status: http.StatusBadRequest, says: []string{`"error":"unknown kubernetes node: 'ghost'"`},
+		},
+		{
+			title:  "A pin of a saved image",
+			behind: "It comes from a tar, so no registry has it and it is never pulled.",
+			method: http.MethodPost, path: "/images/pin", body: `{"image": "user-kim:latest"}`,
+			status: http.StatusBadRequest, says: []string{"loaded from a tar"},
+		},
+		{
+			title:  "The end of a pin that there is not",
+			method: http.MethodDelete, path: "/images/pin?image=dguailab/decs:1.0", status: http.StatusNotFound, says: []string{"dguailab/decs:1.0 is not pinned"},
+		},
+		{
+			title:  "A look into an image beside its root",
+			behind: "A path is a path: absolute, without dots that lead up, and never part of a shell's script.",
+			method: http.MethodPost, path: "/images/export", body: `{"image": "dguailab/decs:1.0", "path": "/etc/../proc/1/environ"}`,
+			status: http.StatusBadRequest, says: []string{"path must not have '..' in it"},
 		},
 		{
 			title:  "A route that does not exist",

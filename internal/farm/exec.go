@@ -8,3 +8,10 @@ type ExecResult struct {
 	Stdout string
 	Stderr string
 }
+
+// PodEnd is how the container of a pod ended.
+type PodEnd struct {
+	ExitCode int
+	// Message is what the container left as its last words, or why it was ended.
+	Message string
+}

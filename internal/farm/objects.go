@@ -124,6 +124,7 @@ type Pod struct {
 	User        UserName // label username
 	Node        NodeName // where it is bound, or shall be
 	Image       string   // image of container shell
+	PinnedImage string   // the image whose pin chose Image; empty = none did
 	Guest       bool     // bears label app=ailab-guest: this service made it
 	Phase       string   // Pending, Running, Succeeded, Failed, Unknown
 	Ready       bool
@@ -178,9 +179,11 @@ const (
 	LabelPurpose      = "purpose"
 	AppGuest          = "ailab-guest"
 	AppNodePort       = "ailab-nodeport"
+	AppExport         = "ailab-export"
 	ManagedBy         = "ailab-infra"
 	AnnotationUser    = "ailab/username"
 	AnnotationPurpose = "ailab/usage-purpose"
 	AnnotationGPU     = "ailab/gpu-option"
+	AnnotationImage   = "ailab/image"
 	ContainerName     = "shell"
 )

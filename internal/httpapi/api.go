@@ -67,19 +67,20 @@ const (
 	DefaultReadyLimit     = 3 * time.Second
 )
 
-// readBudget bounds GET /workspaces, /nodes and /findings, gpuBudget GET /gpu-options and /projects, which ask the API server anew.
+// readBudget bounds GET /workspaces, /nodes, /images and /findings, gpuBudget GET /gpu-options and /projects, which ask the API server anew.
 const (
 	readBudget = 10 * time.Second
 	gpuBudget  = 25 * time.Second
 )
 
-// Options of the API. Workspaces, Accounts, Progress, Overview and GPUs are needed; everything else has a default.
+// Options of the API. Workspaces, Accounts, Progress, Overview, GPUs and Images are needed; everything else has a default.
 type Options struct {
 	Workspaces Workspaces
 	Accounts   Accounts
 	Progress   Progress
 	Overview   Overview
 	GPUs       GPUs
+	Images     Images
 	Projects   Projects     // nil = projects are switched off
 	Log        *slog.Logger // nil = discard
 	Metrics    *obs.Metrics // nil = an own registry
@@ -154,8 +155,15 @@ func New(opts Options) *API {
 		r.Post("/delete-pod", a.handle(a.deletePod))
 		r.Post("/migrate", a.handle(a.migrate))
 	})
+	r.With(budget(exportBudget)).Post("/images/export", a.handle(a.exportImage))
+	r.Group(func(r chi.Router) {
+		r.Use(budget(pinBudget))
+		r.Post("/images/pin", a.handle(a.pinImage))
+		r.Delete("/images/pin", a.handle(a.unpinImage))
+	})
 	r.Group(func(r chi.Router) {
 		r.Use(budget(readBudget))
+		r.Get("/images", a.handle(a.listImages))
 		r.Get("/workspaces", a.handle(a.listWorkspaces))
 		r.Get("/nodes", a.handle(a.listNodes))
 		r.Get("/findings", a.handle(a.listFindings))

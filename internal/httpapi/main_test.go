@@ -10,12 +10,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
 	"config-server/api/apitest"
 	"config-server/internal/accounts"
 	"config-server/internal/audit"
+	"config-server/internal/catalog"
 	"config-server/internal/farm"
 	"config-server/internal/httpapi"
 	"config-server/internal/overview"
@@ -221,6 +223,51 @@ func (f *fakeGPUs) List(ctx context.Context) (farm.GPUOffer, error) {
 	return farm.GPUOffer{}, nil
 }
 
+// fakeImages plays the use cases on images. A function that is nil answers like a farm where all goes well.
+type fakeImages struct {
+	list   func(ctx context.Context) ([]catalog.Entry, error)
+	pin    func(ctx context.Context, image string) (catalog.Pinned, error)
+	unpin  func(ctx context.Context, image string) (farm.Pin, error)
+	export func(ctx context.Context, request catalog.ExportRequest) (io.ReadCloser, error)
+	calls  calls
+}
+
+func (f *fakeImages) List(ctx context.Context) ([]catalog.Entry, error) {
+	f.calls.add("images")
+	if f.list != nil {
+		return f.list(ctx)
+	}
+	return nil, nil
+}
+
+func (f *fakeImages) Pin(ctx context.Context, image string) (catalog.Pinned, error) {
+	f.calls.add("pin " + image)
+	if f.pin != nil {
+		return f.pin(ctx, image)
+	}
+	return catalog.Pinned{Pin: onePin(image)}, nil
+}
+
+func (f *fakeImages) Unpin(ctx context.Context, image string) (farm.Pin, error) {
+	f.calls.add("unpin " + image)
+	if f.unpin != nil {
+		return f.unpin(ctx, image)
+	}
+	return onePin(image), nil
+}
+
+func (f *fakeImages) Export(ctx context.Context, request catalog.ExportRequest) (io.ReadCloser, error) {
+	f.calls.add(strings.TrimSpace("export " + request.Image + " " + request.Path + " " + request.Node))
+	if f.export != nil {
+		return f.export(ctx, request)
+	}
+	return io.NopCloser(strings.NewReader("a tar")), nil
+}
+
+func onePin(image string) farm.Pin {
+	return farm.Pin{Image: image, Digest: "sha256:" + strings.Repeat("0", 64), PinnedAt: time.Unix(1_800_000_000, 0).UTC(), RequestID: "r-1"}
+}
+
 // calls remembers which use cases were asked.
 type calls struct {
 	mu   sync.Mutex
@@ -255,12 +302,13 @@ type service struct {
 	progress *fakeProgress
 	look     *fakeOverview
 	gpus     *fakeGPUs
+	images   *fakeImages
 }
 
 // newService builds the API; the functions change its options or fakes first.
 func newService(change ...func(*httpapi.Options, *service)) *service {
-	s := &service{pods: &fakeWorkspaces{}, users: &fakeAccounts{}, progress: &fakeProgress{}, look: &fakeOverview{}, gpus: &fakeGPUs{}}
-	opts := httpapi.Options{Workspaces: s.pods, Accounts: s.users, Progress: s.progress, Overview: s.look, GPUs: s.gpus}
+	s := &service{pods: &fakeWorkspaces{}, users: &fakeAccounts{}, progress: &fakeProgress{}, look: &fakeOverview{}, gpus: &fakeGPUs{}, images: &fakeImages{}}
+	opts := httpapi.Options{Workspaces: s.pods, Accounts: s.users, Progress: s.progress, Overview: s.look, GPUs: s.gpus, Images: s.images}
 	for _, f := range change {
 		f(&opts, s)
 	}
@@ -270,7 +318,7 @@ func newService(change ...func(*httpapi.Options, *service)) *service {
 
 // worked lists the use cases that were asked.
 func (s *service) worked() []string {
-	return slices.Concat(s.pods.calls.all(), s.users.calls.all(), s.look.calls.all(), s.gpus.calls.all())
+	return slices.Concat(s.pods.calls.all(), s.users.calls.all(), s.look.calls.all(), s.gpus.calls.all(), s.images.calls.all())
 }
 
 // answer is what came back.

@@ -13,7 +13,7 @@ import (
 // Calls returns the observer of the calls to one outside part: each is a debug line, with the request's
 // id, and counts.
 func (m *Metrics) Calls(part string, log *slog.Logger) farm.CallObserver {
-	part = oneOf(part, PartAdminBE, PartPrometheus, PartKubernetes, PartDatabase, PartNAS, PartFarm, PartKDC, PartEngine, PartRedis)
+	part = oneOf(part, PartAdminBE, PartPrometheus, PartKubernetes, PartDatabase, PartNAS, PartFarm, PartKDC, PartEngine, PartRedis, PartRegistry)
 	return func(ctx context.Context, call string, took time.Duration, err error) {
 		m.calls.WithLabelValues(part, outcome(err)).Observe(took.Seconds())
 		if !log.Enabled(ctx, slog.LevelDebug) {

@@ -52,6 +52,7 @@ const (
 	PartKDC        = "kdc"
 	PartEngine     = "engine" // what loads saved images
 	PartRedis      = "redis"
+	PartRegistry   = "registry" // where images come from
 )
 
 // Locks, as waits for them are counted.

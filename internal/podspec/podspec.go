@@ -74,6 +74,8 @@ type Input struct {
 	Ports []farm.Port
 	// Image replaces Config.Image, for a saved image; empty = Config.Image.
 	Image string
+	// Pin holds Image to one content, which the node pulls if it does not have it; nil = none.
+	Pin *farm.Pin
 	// GPU is the GPU option of the workspace. It replaces the device files, and the scheduler binds the
 	// pod to Node, or to a node of its own choice if Node is empty. nil = none.
 	GPU *farm.GPUOption
@@ -148,6 +150,9 @@ func Build(in Input) (*corev1.Pod, error) {
 	}
 	pod.Spec.Containers = []corev1.Container{container}
 	showAssigned(pod, in)
+	if in.Pin != nil {
+		holdImage(pod, *in.Pin)
+	}
 	if in.GPU != nil {
 		askForGPU(pod, in, max(1, entry.NumGPU))
 	}

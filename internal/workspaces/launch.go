@@ -37,6 +37,7 @@ type launch struct {
 	image   string
 	ranked  []farm.NodeName // where it may run, the best first; only where GPUs are assigned
 	given   farm.GPUSet     // the GPUs that were assigned
+	pin     *farm.Pin       // of image; nil = none
 	ports   []farm.Port
 	layers  []templates.Layer // the lowest first
 	spec    *corev1.Pod
@@ -172,7 +173,10 @@ func (l *launch) resolveImage(ctx context.Context) error {
 	if warning != "" {
 		l.warn(ctx, "%s", warning)
 	}
-	return nil
+	if image != l.config.Image {
+		return nil // a saved image has no digest
+	}
+	return l.pinImage(ctx)
 }
 
 // record writes the operation's record: from here on a crash is mended by recovery.
@@ -253,7 +257,7 @@ func (l *launch) buildSpec(ctx context.Context) error {
 	}
 	l.spec, err = podspec.Build(podspec.Input{
 		Settings: l.Settings, Pod: l.pod, Account: l.account, PrimaryGroup: l.primary.Name, Groups: groups,
-		Config: l.config, Node: l.node, Ports: l.ports, Image: l.image, GPU: l.gpuOption(), Assigned: l.given, Self: l.self,
+		Config: l.config, Node: l.node, Ports: l.ports, Image: l.image, Pin: l.pin, GPU: l.gpuOption(), Assigned: l.given, Self: l.self,
 	})
 	if err == nil {
 		l.spec, err = templates.Apply(l.spec, l.layers...)

@@ -163,6 +163,7 @@ type Options struct {
 	Ports       Ports
 	Accounts    Accounts
 	Images      Images
+	Pins        Pins
 	Kerberos    Kerberos
 	GPUs        GPUs
 	DeviceFiles DeviceFiles // nil = a workspace gets the first GPUs of its node
