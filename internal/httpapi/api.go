@@ -141,7 +141,7 @@ func New(opts Options) *API {
 	r.Get(pathReady, a.readyz)
 	r.Method(http.MethodGet, pathMetrics, a.Metrics.Handler())
 	a.docs.mount(r)
-	mountUI(r)
+	mountUI(r, a.Projects != nil)
 	r.Get("/pods/{username}/status", a.handle(a.getStatus))
 	r.Get(patternBadStatus, a.handle(a.badStatusPath))
 	r.Get("/operations", a.handle(a.listOperations))

@@ -101,3 +101,17 @@ func TestCheckSwitchedOff(t *testing.T) {
 		}
 	}
 }
+
+// The page learns from a file of its own whether there are projects to show.
+func TestCheckOnThePage(t *testing.T) {
+	t.Parallel()
+	for want, s := range map[string]*service{
+		"export const features = { projects: false };\n": newService(),
+		"export const features = { projects: true };\n":  newService(func(opts *httpapi.Options, _ *service) { opts.Projects = &fakeProjects{} }),
+	} {
+		got := s.call("GET", "/ui/features.js", "")
+		if got.Status != 200 || got.Text != want || got.Header.Get("Content-Type") != "text/javascript; charset=utf-8" || got.Header.Get("Content-Security-Policy") == "" {
+			t.Errorf("%d %q %v", got.Status, got.Text, got.Header)
+		}
+	}
+}

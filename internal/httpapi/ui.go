@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"fmt"
 	"io/fs"
 	"net/http"
 	"path"
@@ -31,7 +32,7 @@ var uiTypes = map[string]string{
 
 // mountUI serves the page under /ui/. Its own addresses are relative, so that it also works behind a
 // proxy that puts the service under a prefix.
-func mountUI(r chi.Router) {
+func mountUI(r chi.Router, projects bool) {
 	r.Get("/ui", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/ui/", http.StatusPermanentRedirect)
 	})
@@ -40,21 +41,23 @@ func mountUI(r chi.Router) {
 		panic(err) // compiled in
 	}
 	for _, entry := range entries {
-		serve := uiFile(entry.Name())
+		content, err := fs.ReadFile(uiFiles, path.Join("ui", entry.Name()))
+		if err != nil {
+			panic(err) // compiled in
+		}
+		serve := uiFile(entry.Name(), content)
 		r.Get("/ui/"+entry.Name(), serve)
 		if entry.Name() == "index.html" {
 			r.Get("/ui/", serve)
 		}
 	}
+	// What there is to show: a page that tried would have its browser note each 404 as a failure.
+	r.Get("/ui/features.js", uiFile("features.js", fmt.Appendf(nil, "export const features = { projects: %t };\n", projects)))
 }
 
 // uiFile serves one file. A browser asks again each time whether it is still the same, so that a page
 // is never made of two versions for long.
-func uiFile(name string) http.HandlerFunc {
-	content, err := fs.ReadFile(uiFiles, path.Join("ui", name))
-	if err != nil {
-		panic(err) // compiled in
-	}
+func uiFile(name string, content []byte) http.HandlerFunc {
 	sum := sha256.Sum256(content)
 	encoded := zipped(content)
 	version, contentType := hex.EncodeToString(sum[:12]), uiTypes[path.Ext(name)]

@@ -30,6 +30,10 @@ export const texts = {
     detail: 'Detail', message: 'Message', code: 'Code', request: 'Request id', started: 'Begun', from: 'From', steps: 'Steps', undo: 'Taken back', noSteps: 'No step has ended yet.',
     ok: 'ok', error: 'failed', undone: 'taken back', none: 'nothing to take back',
     remedy: 'Command', copy: 'Copy', copied: 'Copied', copyFailed: 'Select it by hand', copyOf: 'Copy the command for {object}',
+    projects: 'Projects', noProjects: 'There are no projects.', projectAbout: '{members} members · {nodes} nodes', projectMembers: 'Members', projectQuota: 'Quota',
+    projectCheck: 'What its queue needs', projectQueue: 'What waits', queueEmpty: 'Nothing waits.',
+    check_ok: 'ok', check_partly: 'partly', check_failed: 'failed', check_unknown: 'not known',
+    block_HeadBlocked: 'The pod at the head cannot be placed, and those behind it wait for it.', block_BlockedByHigherCueue: 'A queue of a higher priority on the same nodes goes first.',
     stages: {
       unknown: 'unknown', started: 'started', selecting_node: 'choosing a node', building_pod_spec: 'describing the pod', allocating_nodeport: 'reserving ports',
       deploying_krb5: 'bringing the keytab', creating_pod: 'creating the pod', waiting_ready: 'waiting for Ready', creating_services: 'opening ports',
@@ -78,6 +82,10 @@ export const texts = {
     detail: '자세히', message: '내용', code: '코드', request: '요청 id', started: '시작', from: '이전 위치', steps: '단계', undo: '되돌린 것', noSteps: '아직 끝난 단계가 없습니다.',
     ok: '성공', error: '실패', undone: '되돌림', none: '되돌릴 것 없음',
     remedy: '명령', copy: '복사', copied: '복사됨', copyFailed: '직접 선택하세요', copyOf: '{object}의 명령 복사',
+    projects: '프로젝트', noProjects: '프로젝트가 없습니다.', projectAbout: '구성원 {members}명 · 노드 {nodes}개', projectMembers: '구성원', projectQuota: '할당량',
+    projectCheck: '큐에 필요한 것', projectQueue: '기다리는 것', queueEmpty: '기다리는 것이 없습니다.',
+    check_ok: '좋음', check_partly: '일부', check_failed: '실패', check_unknown: '알 수 없음',
+    block_HeadBlocked: '맨 앞의 파드를 놓을 곳이 없어 뒤의 것들이 기다립니다.', block_BlockedByHigherCueue: '같은 노드를 쓰는 우선순위 높은 큐가 먼저 갑니다.',
     stages: {
       unknown: '알 수 없음', started: '시작됨', selecting_node: '노드 선택 중', building_pod_spec: '파드 명세 작성 중', allocating_nodeport: '포트 할당 중',
       deploying_krb5: 'keytab 배포 중', creating_pod: '파드 생성 중', waiting_ready: 'Ready 대기 중', creating_services: '포트 여는 중',

@@ -2,6 +2,7 @@
 
 import { choose, clock, current, moment, number, span, stageText, text } from './language.js';
 import { KeyedList, make, setAttribute, setShare, setText } from './dom.js';
+import { renderProjects, startProjects } from './projects.js';
 import { findingEntry, gpuMeter, nodeRow, operationEntry, operationStage, secondsSince, serverClock, stageOf, workspaceRow } from './views.js';
 
 const pause = 2000; // milliseconds between an answer and the next question
@@ -189,6 +190,7 @@ function render() {
   for (const section of Object.values(sections)) {
     section.tellTrouble(lost());
   }
+  renderProjects();
   renderPorts();
   gpus.show(sources.nodes.data?.gpus ?? [], (kind) => JSON.stringify([kind.resource, kind.model]));
   renderAudit();
@@ -344,6 +346,7 @@ document.addEventListener('visibilitychange', () => {
 
 translate();
 render();
+startProjects();
 for (const source of Object.values(sources)) {
   source.ask();
 }
