@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,13 +29,13 @@ type surroundings struct {
 	podsErr error
 	told    map[farm.NodeName]map[int]float64
 	toldErr error
-	asked   int // how often for the GPUs of nodes
+	asked   atomic.Int32 // how often for the GPUs of nodes
 }
 
 func (s *surroundings) KnownPods(context.Context) ([]farm.Pod, error) { return s.pods, s.podsErr }
 
 func (s *surroundings) Devices(context.Context, []farm.NodeName) (map[farm.NodeName]map[int]float64, error) {
-	s.asked++
+	s.asked.Add(1)
 	return s.told, s.toldErr
 }
 
@@ -101,8 +102,8 @@ func TestAssignmentIsKeptUntilItIsReleased(t *testing.T) {
 				t.Errorf("%s: %+v, %v, want %s", step.user, got, err, step.want)
 			}
 		}
-		if s.asked != 4 {
-			t.Errorf("the GPUs were asked for %d times: once each time that some are wanted", s.asked)
+		if s.asked.Load() != 4 {
+			t.Errorf("the GPUs were asked for %d times: once each time that some are wanted", s.asked.Load())
 		}
 		_, err := a.Assign(t.Context(), owner("han"), on(2, "a", "b"))
 		if !errors.Is(err, farm.ErrGPUsTaken) || !strings.Contains(err.Error(), "GPU 2 has ailab-lee-00000000 (lee)") {
