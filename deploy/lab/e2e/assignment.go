@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+
+	"config-server/deploy/lab/internal/raise"
 )
 
 func assignmentChecks() []check {
@@ -60,7 +62,19 @@ func gpusAreAssigned(ctx context.Context, w *walk) (err error) {
 	}
 	err = w.hasGPU(ctx, bob, 0)
 	for _, user := range []string{bob, carol} {
-		err = errors.Join(err, w.remove(ctx, user), w.nothingOf(ctx, user), w.configure(ctx, user, nil))
+		err = errors.Join(err, w.remove(ctx, user), w.nothingOf(ctx, user), w.noGPUOf(ctx, user), w.configure(ctx, user, nil))
+	}
+	return err
+}
+
+// noGPUOf looks for GPUs that are still assigned to a user's workspaces.
+func (w *walk) noGPUOf(ctx context.Context, user string) error {
+	db := raise.OpenDatabase(w.site)
+	defer func() { _ = db.Close() }()
+	var rows int
+	err := db.QueryRowContext(ctx, "SELECT COUNT(*) FROM config_server_gpus WHERE username = ?", user).Scan(&rows)
+	if err == nil && rows > 0 {
+		err = fmt.Errorf("%s still has %d GPUs", user, rows)
 	}
 	return err
 }

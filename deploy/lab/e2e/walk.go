@@ -308,7 +308,7 @@ func (w *walk) nothingOf(ctx context.Context, user string) error {
 	}
 	db := raise.OpenDatabase(w.site)
 	defer func() { _ = db.Close() }()
-	for _, table := range []string{"nodeport_allocations", "config_server_operations", "config_server_gpus"} {
+	for _, table := range []string{"nodeport_allocations", "config_server_operations"} {
 		var rows int
 		if err := db.QueryRowContext(ctx, "SELECT COUNT(*) FROM "+table+" WHERE username = ?", user).Scan(&rows); err != nil {
 			return err
