@@ -22,13 +22,17 @@ func TestTheClientKnowsEveryFieldOfTheAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, answer := range map[string]any{
-		"/accounts/users":         client.Users{},
-		"/accounts/groups":        client.Groups{},
-		"/workspaces":             client.Workspaces{},
-		"/nodes":                  client.Nodes{},
-		"/operations":             client.Operations{},
-		"/gpu-options":            client.GPUOptions{},
-		"/pods/{username}/status": client.Status{},
+		"/accounts/users":           client.Users{},
+		"/accounts/groups":          client.Groups{},
+		"/workspaces":               client.Workspaces{},
+		"/nodes":                    client.Nodes{},
+		"/operations":               client.Operations{},
+		"/gpu-options":              client.GPUOptions{},
+		"/pods/{username}/status":   client.Status{},
+		"/images":                   client.Images{},
+		"/projects":                 client.Projects{},
+		"/projects/{project}/check": client.ProjectCheck{},
+		"/projects/{project}/queue": client.ProjectQueue{},
 	} {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()

@@ -92,7 +92,11 @@ func (a *api) pinImage(w http.ResponseWriter, r *http.Request) error {
 
 // unpinImage answers DELETE /images/pin. The image is in the query, because its name has slashes.
 func (a *api) unpinImage(w http.ResponseWriter, r *http.Request) error {
-	name := r.URL.Query().Get("image")
+	query, err := readQuery(r)
+	if err != nil {
+		return err
+	}
+	name := query.Get("image")
 	if name == "" {
 		return farm.Errorf(farm.Invalid, "image required, in the query")
 	}

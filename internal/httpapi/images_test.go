@@ -69,6 +69,8 @@ func TestImagesRequests(t *testing.T) {
 		"pin no JSON":             {"POST", "/images/pin", `image`, 400, ""},
 		"unpin":                   {"DELETE", "/images/pin?image=a%2Fb:1", "", 200, "unpin a/b:1"},
 		"unpin nothing":           {"DELETE", "/images/pin", "", 400, ""},
+		"unpin in a broken query": {"DELETE", "/images/pin?image=a&image=b%2", "", 400, ""},
+		"unpin with a semicolon":  {"DELETE", "/images/pin?image=a&image=b;image=c", "", 400, ""},
 		"export":                  {"POST", "/images/export", `{"image":"a:1","path":"/etc"}`, 200, "export a:1 /etc"},
 		"export on a node":        {"POST", "/images/export", `{"image":"a:1","path":"/etc","node":"farm5"}`, 200, "export a:1 /etc farm5"},
 		"export without a path":   {"POST", "/images/export", `{"image":"a:1"}`, 400, ""},
