@@ -64,6 +64,18 @@ chart-test: deps parts ## the Helm chart alone: lint, golden files, dry run, upg
 gpuoptions: deps parts ## the GPU options alone: discovery, choice, placement by a real scheduler, rights (root)
 	@$(UP) $(COUNT) -- $(GOTEST) -json -count=1 -run '^TestGPUOptions' ./internal/gpuoptions ./internal/farm ./internal/podspec ./internal/cluster ./internal/workspaces ./internal/httpapi ./internal/app
 
+.PHONY: projects
+projects: deps parts ## projects alone: definitions, namespaces, nodes, quota, groups, dry run, two instances, the chart (root)
+	@$(UP) $(COUNT) -- $(GOTEST) -json -count=1 -run '^TestProjects' ./internal/projects/... ./deploy/helm
+
+.PHONY: queue-contract
+queue-contract: deps parts ## the labels and annotations from which queues are made, line by line (root)
+	@$(UP) $(COUNT) -- $(GOTEST) -json -count=1 -run '^TestQueueContract' ./internal/projects/...
+
+.PHONY: rights
+rights: deps parts ## what members of projects may do, asked as real users, and what the controller lacks (root)
+	@$(UP) $(COUNT) -- $(GOTEST) -json -count=1 -run '^TestRights' ./internal/projects/... ./deploy/helm
+
 .PHONY: templates
 templates: deps parts ## the layers of the pod alone, and how long a pod is waited for (root)
 	@$(UP) $(COUNT) -- $(GOTEST) -json -count=1 -run '^Test(Templates|Budgets)' ./internal/templates ./internal/cluster ./internal/workspaces ./internal/httpapi ./internal/app
@@ -175,8 +187,8 @@ lint: ## gofmt, vet and staticcheck
 	cd deploy/image && go vet ./... && go run $(STATICCHECK) ./...
 
 .PHONY: generate
-generate: ## write docs/CODES.md anew
-	go generate ./internal/farm/...
+generate: ## write docs/CODES.md and the definitions of projects anew
+	go generate ./internal/farm/... ./internal/projects/...
 
 .PHONY: clean
 clean: ## remove what was built here; the cache of built parts stays

@@ -62,7 +62,7 @@ func rootCommand(in invocation) *cobra.Command {
 		}
 	}
 	add(groupService, serve, demoCommand(in), versionCommand(in))
-	add(groupMend, checkCommand(in), auditCommand(in), reconcileCommand(in))
+	add(groupMend, checkCommand(in), auditCommand(in), reconcileCommand(in), controllerCommand(in))
 	add(groupLook, usersCommand(in), groupsCommand(in), podsCommand(in), operationsCommand(in), nodesCommand(in), gpuOptionsCommand(in), imagesCommand(in), checkImageCommand(in), projectsCommand(in))
 	root.SetHelpCommand(helpCommand(root))
 	root.SetFlagErrorFunc(explainFlag)

@@ -179,7 +179,7 @@ func TestEveryValueIsExplained(t *testing.T) {
 				look(at+key.Value+".", value)
 				continue
 			}
-			if value.Kind == goyaml.MappingNode && len(value.Content) > 0 && !slices.Contains([]string{"resources", "monitoring.dashboard.labels"}, at+key.Value) {
+			if value.Kind == goyaml.MappingNode && len(value.Content) > 0 && !slices.Contains([]string{"resources", "controller.resources", "monitoring.dashboard.labels"}, at+key.Value) {
 				look(at+key.Value+".", value)
 			}
 			if !explained {
@@ -199,7 +199,7 @@ func leaves(t *testing.T) []string {
 	var walk func(at string, group map[string]any)
 	walk = func(at string, group map[string]any) {
 		for key, value := range group {
-			if child, isGroup := value.(map[string]any); isGroup && len(child) > 0 && at+key != "resources" && at+key != "monitoring.dashboard.labels" {
+			if child, isGroup := value.(map[string]any); isGroup && len(child) > 0 && at+key != "resources" && at+key != "controller.resources" && at+key != "monitoring.dashboard.labels" {
 				walk(at+key+".", child)
 				continue
 			}
@@ -222,6 +222,7 @@ func TestEveryValueHasAnEffect(t *testing.T) {
 		monitor  = "monitoring.serviceMonitor.enabled=true"
 		rule     = "monitoring.prometheusRule.enabled=true"
 		board    = "monitoring.dashboard.enabled=true"
+		team     = "controller.enabled=true"
 	)
 	cases := map[string]struct{ base, set, want string }{
 		"image.repository":    {set: "image.repository=registry.example:5000/config-server", want: `image: "registry.example:5000/config-server:latest"`},
@@ -299,6 +300,10 @@ func TestEveryValueHasAnEffect(t *testing.T) {
 		"podDisruptionBudget.enabled":        {set: budget, want: "kind: PodDisruptionBudget"},
 		"podDisruptionBudget.maxUnavailable": {base: budget, set: "podDisruptionBudget.maxUnavailable=50%", want: "maxUnavailable: 50%"},
 		"podAnnotations":                     {set: "podAnnotations.owner=farm", want: "annotations:\n        owner: farm"},
+
+		"controller.enabled":      {set: team, want: "args: [controller]"},
+		"controller.replicaCount": {base: team, set: "controller.replicaCount=2", want: "replicas: 2"},
+		"controller.resources":    {base: team, set: "controller.resources.limits.memory=1Gi", want: "memory: 1Gi"},
 
 		"monitoring.serviceMonitor.enabled":       {set: monitor, want: "kind: ServiceMonitor"},
 		"monitoring.serviceMonitor.labels":        {base: monitor, set: "monitoring.serviceMonitor.labels.release=monitoring", want: "release: monitoring"},

@@ -48,8 +48,10 @@ var mustNotKnow = map[string][]string{
 
 	"internal/selfvolumes": {"k8s.io/client-go", database, "golang.org/x/crypto/ssh"},
 
-	"internal/projects/reader": {"k8s.io/client-go", database, "golang.org/x/crypto/ssh"},
-	"internal/projects/source": {"k8s.io/client-go", database, "golang.org/x/crypto/ssh", "config-server/internal/ledger"},
+	"internal/projects/controller": {database, "golang.org/x/crypto/ssh", "config-server/internal/ledger", "config-server/internal/cluster"},
+	"internal/projects/v1alpha1":   {"k8s.io/client-go", "config-server/internal/"},
+	"internal/projects/reader":     {"k8s.io/client-go", database, "golang.org/x/crypto/ssh"},
+	"internal/projects/source":     {"k8s.io/client-go", database, "golang.org/x/crypto/ssh", "config-server/internal/ledger"},
 }
 
 // below lists which of our packages a package may import beside farm and saga. Who is not in it is
@@ -72,8 +74,9 @@ var below = map[string][]string{
 	"internal/nas":        {"internal/remote"},
 	"internal/kerberos":   {"internal/remote", "internal/database"},
 
-	"internal/projects/reader": {"internal/projects"},
-	"internal/projects/source": {"internal/projects"},
+	"internal/projects/controller": {"internal/projects", "internal/projects/v1alpha1"},
+	"internal/projects/reader":     {"internal/projects"},
+	"internal/projects/source":     {"internal/projects"},
 }
 
 func TestDriversAreBelowDatabaseOnly(t *testing.T) {

@@ -61,3 +61,6 @@ func (w warnings) HandleWarningHeaderWithContext(ctx context.Context, code int, 
 		w.log.WarnContext(ctx, "the API server warns", "text", farm.CutText(text, maxText))
 	}
 }
+
+// RESTConfig finds the API server as the service does: in a pod its ServiceAccount, else the kubeconfig, "" = KUBECONFIG or the user's.
+func RESTConfig(kubeconfig string) (*rest.Config, error) { return loadConfig(kubeconfig) }

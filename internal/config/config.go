@@ -47,6 +47,7 @@ type Config struct {
 	Audit      Audit
 	Drain      Drain
 	Projects   Projects
+	Controller Controller
 }
 
 // Pods says what workspace pods get.
@@ -193,7 +194,9 @@ type Drain struct {
 }
 
 // Load reads the variables of environ ("NAME=value"). The error joins every fault that was found.
-func Load(environ []string) (Config, error) {
+func Load(environ []string) (Config, error) { return load(environ, Config.faults) }
+
+func load(environ []string, check func(Config) []error) (Config, error) {
 	vars := map[string]string{}
 	for _, pair := range environ {
 		// An empty variable means its default, as the chart sets some of them empty.
@@ -210,7 +213,7 @@ func Load(environ []string) (Config, error) {
 	if err := env.ParseWithOptions(&c, env.Options{Environment: vars}); err != nil {
 		faults = append(faults, err)
 	}
-	faults = append(faults, c.faults()...)
+	faults = append(faults, check(c)...)
 	// A fixed order makes two starts with the same faults print the same.
 	slices.SortFunc(faults, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return c, errors.Join(faults...)

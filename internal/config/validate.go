@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -171,7 +172,7 @@ func (c Config) faults() []error {
 	if c.Pods.Gone > c.Drain.PodBudget {
 		add("POD_DELETE_TIMEOUT", "%v is above POD_REQUEST_BUDGET %v", c.Pods.Gone, c.Drain.PodBudget)
 	}
-	return append(list, c.Projects.faults()...)
+	return slices.Concat(list, c.Projects.faults(), c.Controller.faults())
 }
 
 // checkDir refuses what would make a command or a write hit the wrong tree .

@@ -30,6 +30,20 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 
 {{/*
+The selector of the controller's Deployment. The Service does not select it.
+*/}}
+{{- define "config-server.controllerSelector" -}}
+app.kubernetes.io/name: config-server-controller
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "config-server.controllerLabels" -}}
+{{ include "config-server.controllerSelector" . }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end -}}
+
+{{/*
 "true" if an object of this kind and name exists and does not belong to this release: somebody made it by hand, and
 it stays as it is. Call with (list . apiVersion kind name).
 */}}
