@@ -34,7 +34,7 @@ func (f *findings) take(err error) {
 	case errors.Is(err, errTerminating), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		f.add(projects.ConditionNamespaceTerminating, "The namespace is being deleted. It is made anew once it is gone; see what holds it up: kubectl get namespace -o yaml.")
 	case errors.As(err, &refused):
-		f.add(projects.ConditionQuotaRefused, "Correct the quota (extended resources need requests. before their name): "+firstLine(err.Error()))
+		f.add(projects.ConditionQuotaRefused, "Correct the quota: "+firstLine(err.Error()))
 	case apierrors.IsForbidden(err):
 		f.add(projects.ConditionForbidden, "Give the controller the right that it lacks; the chart's ClusterRole has all: "+firstLine(err.Error()))
 	default:

@@ -219,7 +219,7 @@ func quota(t *testing.T, s *stand) {
 		}
 		return nil
 	})
-	s.patch(t, p, `{"spec":{"quota":{"hard":{"nvidia.com/gpu":"4"}}}}`)
+	s.patch(t, p, `{"spec":{"quota":{"hard":{"pods":"-1"}}}}`)
 	s.settled(t, "quota", projects.ConditionQuotaRefused)
 	s.patch(t, p, `{"spec":{"quota":null}}`)
 	testkit.WaitFor(t, patience, "the quota to go", func(ctx context.Context) error {

@@ -229,7 +229,7 @@ func subjectsAsSet(t *testing.T, s *stand) {
 
 // missingRight takes from the controller what it has to grant: the API server then refuses the role.
 func missingRight(t *testing.T, s *stand) {
-	role := named[rbacv1.ClusterRole]("config-server-controller")
+	role := named[rbacv1.ClusterRole]("containerssh-config-server-controller")
 	s.get(t, role)
 	whole := slices.Clone(role.Rules)
 	role.Rules = slices.DeleteFunc(slices.Clone(whole), func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "cueues") })

@@ -115,33 +115,33 @@ func Run(ctx context.Context, opts Options) error {
 
 // build makes the queues of projects, nodes and node groups, and what feeds them.
 func (c *controller) build(m manager.Manager) error {
-	teams := c.queue(m, "project", c.reconcileProject, map[client.Object]affects{
+	teams := c.queue(m, "project", map[client.Object]affects{
 		&corev1.Namespace{}: namespaceItself, &corev1.ResourceQuota{}: ofQuota, &rbacv1.ClusterRole{}: ofRights, &rbacv1.ClusterRoleBinding{}: ofRights,
 		&rbacv1.Role{}: ofRights, &rbacv1.RoleBinding{}: ofRights, &corev1.Node{}: c.projectsOfNode, &v1alpha1.NodeGroup{}: c.projectsOfGroup,
 	})
-	nodes := c.queue(m, "node", c.reconcileNode, map[client.Object]affects{&corev1.Node{}: nodeItself, &v1alpha1.NodeGroup{}: c.nodesOfGroup})
+	nodes := c.queue(m, "node", map[client.Object]affects{&corev1.Node{}: nodeItself, &v1alpha1.NodeGroup{}: c.nodesOfGroup})
 	if c.opts.Source == nil {
 		teams.Watches(&v1alpha1.Project{}, c.enqueue(itself))
 		nodes.Watches(&v1alpha1.Project{}, c.enqueue(c.nodesOfProject))
 	} else if err := c.follows(m, teams, nodes); err != nil {
 		return err
 	}
-	groups := c.queue(m, "nodegroup", c.reconcileGroup, map[client.Object]affects{&v1alpha1.NodeGroup{}: itself, &corev1.Node{}: c.groupsOfNode})
-	for _, b := range []*builder.Builder{teams, nodes, groups} {
-		if err := b.Complete(nil); err != nil {
+	groups := c.queue(m, "nodegroup", map[client.Object]affects{&v1alpha1.NodeGroup{}: itself, &corev1.Node{}: c.groupsOfNode})
+	for b, work := range map[*builder.Builder]func(context.Context, string) (reconcile.Result, error){
+		teams: c.reconcileProject, nodes: c.reconcileNode, groups: c.reconcileGroup,
+	} {
+		err := b.Complete(reconcile.Func(func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+			return work(ctx, request.Name)
+		}))
+		if err != nil {
 			return fmt.Errorf("make the controller: %w", err)
 		}
 	}
 	return nil
 }
 
-func (c *controller) queue(m manager.Manager, name string, work func(context.Context, string) (reconcile.Result, error), watches map[client.Object]affects) *builder.Builder {
-	b := builder.ControllerManagedBy(m).Named(name).WithOptions(runtimecontroller.Options{
-		MaxConcurrentReconciles: workers,
-		Reconciler: reconcile.Func(func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-			return work(ctx, request.Name)
-		}),
-	})
+func (c *controller) queue(m manager.Manager, name string, watches map[client.Object]affects) *builder.Builder {
+	b := builder.ControllerManagedBy(m).Named(name).WithOptions(runtimecontroller.Options{MaxConcurrentReconciles: workers})
 	for object, which := range watches {
 		b.Watches(object, c.enqueue(which))
 	}

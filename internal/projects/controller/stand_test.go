@@ -156,7 +156,13 @@ func (s *stand) run(t *testing.T, opts controller.Options) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- controller.Run(ctx, opts) }()
+	go func() {
+		err := controller.Run(ctx, opts)
+		if ctx.Err() == nil {
+			t.Errorf("the controller ended by itself: %v", err)
+		}
+		ended <- err
+	}()
 	var once sync.Once
 	stop = func() {
 		once.Do(func() {
