@@ -40,6 +40,8 @@ type row struct {
 	// already in place, so that its watches never come up.
 	env   map[string]string
 	early bool
+	// recovers are settings that the service needs to take back what it did with env; nil = none.
+	recovers map[string]string
 	// want begins the answer's column: the status, and step and code or the text that it must have.
 	want string
 	// stands is a state that may stay after recovery, beside the use case's.
@@ -169,7 +171,7 @@ func (u useCase) run(t *testing.T, s *stand, r row, undo fault, note func(string
 		r.settle(t, s)
 	}
 	if r.env != nil || r.early {
-		s.restart(t, nil, true)
+		s.restart(t, r.recovers, true)
 	}
 	out := outcome{failed: a.status/100 != 2, answer: a.summary(), undone: a.undone(), left: left.since(before)}
 	if !strings.HasPrefix(strings.TrimPrefix(out.answer, "(nobody) "), r.want) {

@@ -26,8 +26,8 @@ type state struct {
 }
 
 type workspace struct {
-	pod, ending    bool
-	services, rows int
+	pod, ending          bool
+	services, rows, gpus int
 }
 
 // look reads the state past all proxies.
@@ -62,6 +62,7 @@ func (s *stand) look(t testing.TB) state {
 		now.change(service.Labels[farm.LabelPod], func(w *workspace) { w.services++ })
 	}
 	s.each(ctx, t, "SELECT pod_name, '' FROM nodeport_allocations", func(pod, _ string) { now.change(pod, func(w *workspace) { w.rows++ }) })
+	s.each(ctx, t, "SELECT pod_name, '' FROM config_server_gpus", func(pod, _ string) { now.change(pod, func(w *workspace) { w.gpus++ }) })
 	s.each(ctx, t, "SELECT kind, stage FROM config_server_operations ORDER BY kind, stage", func(kind, stage string) {
 		now.records = append(now.records, "record "+kind+" "+stage)
 	})
@@ -179,6 +180,9 @@ func (w workspace) String() string {
 	if w.rows > 0 {
 		parts = append(parts, fmt.Sprintf("%d rows", w.rows))
 	}
+	if w.gpus > 0 {
+		parts = append(parts, fmt.Sprintf("%d GPUs", w.gpus))
+	}
 	if len(parts) == 0 {
 		return "gone"
 	}
@@ -204,7 +208,7 @@ func (s *stand) sweep(t testing.TB) {
 			t.Fatal(err)
 		}
 	}
-	for _, table := range []string{"nodeport_allocations", "config_server_operations"} {
+	for _, table := range []string{"nodeport_allocations", "config_server_operations", "config_server_gpus"} {
 		if _, err := s.db.ExecContext(ctx, "DELETE FROM "+table); err != nil {
 			t.Fatal(err)
 		}

@@ -23,7 +23,7 @@ func TestFaults(t *testing.T) {
 	f := &farmOfFaults{prom: testkit.Prometheus(t, testkit.GoldenLoads())}
 	t.Cleanup(func() { t.Logf("faults: %d rows, %d unexpected", f.rows.Load(), f.unexpected.Load()) })
 	for name, table := range map[string]func(*testing.T, *farmOfFaults){
-		"create-pod": faultsOfCreatePod, "create-pod shaped by templates": faultsOfShapedCreatePod, "delete-pod": faultsOfDeletePod, "delete-pod of a pod that stays": faultsOfDeletePodThatStays,
+		"create-pod": faultsOfCreatePod, "create-pod shaped by templates": faultsOfShapedCreatePod, "create-pod with assigned GPUs": faultsOfAssigningCreatePod, "delete-pod": faultsOfDeletePod, "delete-pod of a pod that stays": faultsOfDeletePodThatStays,
 		"migrate": faultsOfMigrate, "PUT user": faultsOfCreateUser, "DELETE user": faultsOfDeleteUser, "groups": faultsOfGroups,
 	} {
 		t.Run(name, func(t *testing.T) {
