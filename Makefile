@@ -90,7 +90,7 @@ assignment: deps parts ## the assignment of GPU device files alone: choice, race
 
 .PHONY: check
 check: deps parts ## why a project's queue has no nodes: rules, reading, HTTP, command line, isolation (root)
-	@$(UP) $(COUNT) -- $(GOTEST) -json -count=1 -run '^TestCheck' ./internal/projects/... ./internal/httpapi ./internal/app ./cmd/config-server
+	@$(UP) $(COUNT) -- $(GOTEST) -json -count=1 -run '^TestCheck' ./internal/projects/... ./internal/workspaces ./internal/httpapi ./internal/app ./cmd/config-server
 
 .PHONY: images
 images: deps parts ## the images alone: registries, logins, pins, exports, rights (root)

@@ -126,7 +126,12 @@ func (a *App) build(opts Options) (*parts, error) {
 		homes = p.selfHomes
 	}
 	held := a.openCatalog(p)
+	teams, err := a.openProjects(p.cluster, p.ledger)
+	if err != nil {
+		return nil, err
+	}
 	p.workspaces = workspaces.New(workspaces.Options{
+		Teams:   openTeams(c.Projects, teams),
 		Cluster: p.cluster, UserConfigs: p.userConfig, Load: p.load, Ports: ports,
 		Accounts: p.ledger, Images: savedImages{store, p.cluster}, Pins: held, Kerberos: keytabs, GPUs: p.gpus, DeviceFiles: p.assigns(), Homes: homes, Locks: p.locks,
 		Operations: records, Observer: observe, Progress: p.progress, RequestID: obs.RequestID, Meter: p.metrics, Log: a.log,
@@ -142,12 +147,12 @@ func (a *App) build(opts Options) (*parts, error) {
 		NewPass: func(ctx context.Context) context.Context { return obs.WithRequestID(ctx, obs.NewRequestID()) },
 		Passed:  passed(p.metrics),
 	})
-	teams, err := a.openProjects(p.cluster, p.ledger)
-	if err != nil {
-		return nil, err
+	var shown httpapi.Projects // nil and not a nil reader
+	if teams != nil {
+		shown = teams
 	}
 	p.handler = httpapi.New(httpapi.Options{
-		Workspaces: p.workspaces, Accounts: p.accounts, Progress: progress.NewView(p.progress, p.cluster), Overview: a.overview(p, ports), GPUs: p.gpus, Images: p.catalog, Projects: teams, Ending: a.ending, Log: a.log, Metrics: p.metrics, APIToken: c.APIToken,
+		Workspaces: p.workspaces, Accounts: p.accounts, Progress: progress.NewView(p.progress, p.cluster), Overview: a.overview(p, ports), GPUs: p.gpus, Images: p.catalog, Projects: shown, Ending: a.ending, Log: a.log, Metrics: p.metrics, APIToken: c.APIToken,
 		Ready: []httpapi.Check{
 			{Name: "share", Run: p.ledger.CheckWritable},
 			{Name: "database", Run: p.database.Ping},

@@ -29,7 +29,7 @@ func RunController(ctx context.Context, c config.Config, opts ControllerOptions)
 		REST: rest, Namespace: c.Namespace, Listen: c.Controller.ListenAddr, DryRun: opts.DryRun, Log: opts.Log,
 		Settings: projects.Settings{
 			Keys: projectKeys(c.Projects), UserPrefix: c.Projects.UserPrefix, Reserved: c.ReservedNames(),
-			QueueList: c.Controller.QueueList == config.QueueListByName,
+			QueueList: c.Controller.QueueList == config.QueueListByName, Isolation: projects.Isolation(c.Projects.Isolation),
 		},
 	}
 	if c.Projects.Source == config.ProjectsOfLedger {

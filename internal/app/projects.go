@@ -9,7 +9,6 @@ import (
 	"config-server/internal/cluster"
 	"config-server/internal/config"
 	"config-server/internal/farm"
-	"config-server/internal/httpapi"
 	"config-server/internal/ledger"
 	"config-server/internal/projects"
 	"config-server/internal/projects/reader"
@@ -17,7 +16,7 @@ import (
 )
 
 // openProjects makes what looks at projects; nil if they are switched off.
-func (a *App) openProjects(c *cluster.Cluster, l *ledger.Ledger) (httpapi.Projects, error) {
+func (a *App) openProjects(c *cluster.Cluster, l *ledger.Ledger) (*reader.Reader, error) {
 	if a.config.Projects.Show != config.ProjectsOn {
 		return nil, nil
 	}

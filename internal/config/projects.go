@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -21,6 +22,9 @@ type Projects struct {
 	Reserved List `env:"PROJECT_RESERVED" envDefault:"default,kube-*"`
 	// UserPrefix and a login name behind it are an RBAC user.
 	UserPrefix string `env:"PROJECT_USER_PREFIX" envDefault:"oidc:"`
+
+	// Isolation is off, label, lenient or strict: how far the nodes of projects are kept for their members.
+	Isolation string `env:"NODE_ISOLATION" envDefault:"off"`
 
 	NodePrefix   string `env:"PROJECT_NODE_LABEL_PREFIX" envDefault:"project-name.aipub.ten1010.io/"`
 	Gate         string `env:"PROJECT_NODE_GATE_LABEL" envDefault:"project.aipub.ten1010.io/project-managed"`
@@ -63,6 +67,9 @@ func (p Projects) faults() []error {
 		}
 	default:
 		add("PROJECT_SOURCE", "%q is not one of crd, ledger", p.Source)
+	}
+	if !slices.Contains([]string{"off", "label", "lenient", "strict"}, p.Isolation) {
+		add("NODE_ISOLATION", "%q is not one of off, label, lenient, strict", p.Isolation)
 	}
 	for _, pattern := range p.Reserved {
 		if len(validation.IsDNS1123Label(strings.TrimSuffix(pattern, "*")+"x")) > 0 {

@@ -172,6 +172,9 @@ func (c Config) faults() []error {
 	if c.Pods.Gone > c.Drain.PodBudget {
 		add("POD_DELETE_TIMEOUT", "%v is above POD_REQUEST_BUDGET %v", c.Pods.Gone, c.Drain.PodBudget)
 	}
+	if c.Projects.Isolation != "off" && c.Projects.Show != ProjectsOn {
+		add("NODE_ISOLATION", "needs PROJECTS=on: for every workspace it is looked up which projects the user is in")
+	}
 	return slices.Concat(list, c.Projects.faults(), c.Controller.faults())
 }
 

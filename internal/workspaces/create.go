@@ -55,6 +55,9 @@ func (l *launch) createSteps(lock farm.Lock) []saga.Step {
 			if nodes, err = l.Cluster.Nodes(ctx); err != nil && !l.goBlind(err) {
 				return l.fail(farm.Internal, farm.StepListNodes, farm.NodeListFailed, err)
 			}
+			if l.kept, err = l.keptFrom(ctx, l.user); err != nil {
+				return l.fail(farm.Internal, farm.StepListNodes, farm.NodeListFailed, err)
+			}
 			return nil
 		}},
 		{Name: string(farm.StepSelectNode), Do: func(ctx context.Context) error {

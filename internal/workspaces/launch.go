@@ -30,6 +30,7 @@ type launch struct {
 	gpu     *farm.GPUChoice  // nil = none
 	blind   bool             // the nodes may not be read
 	self    *selfvolumes.Set // of the service's own volumes; nil = nothing
+	kept    Kept             // which nodes are others'
 	config  farm.UserConfig
 	node    farm.NodeName
 	account farm.Account
@@ -265,6 +266,8 @@ func (l *launch) buildSpec(ctx context.Context) error {
 	if err != nil {
 		return l.buildFailed(farm.Internal, fmt.Errorf("write spec of pod %s: %w", l.pod, err))
 	}
+	// After the templates, none of which can take a workspace's place away.
+	l.spec.Spec.Tolerations = append(l.spec.Spec.Tolerations, l.kept.Tolerations[l.node]...)
 	return nil
 }
 

@@ -72,6 +72,7 @@ type choice struct {
 	old    farm.Pod
 	better []farm.NodeName  // the nodes that are better enough, the best first
 	self   *selfvolumes.Set // what the new workspace has of the service's own volumes; nil = nothing
+	kept   Kept             // which nodes are others'
 	skip   *Migrated
 }
 
@@ -108,9 +109,13 @@ func (s *Service) choose(ctx context.Context, user farm.UserName, request Migrat
 	if err != nil {
 		return choice{}, migrateError(textMigrateFailed, err)
 	}
+	kept, err := s.keptFrom(ctx, user)
+	if err != nil {
+		return choice{}, migrateError("failed to list nodes", err)
+	}
 	var others []farm.NodeName
 	for _, node := range nodes {
-		if node.Name != old.Node && firstReason(node, []rule{unfit, reaches(self)}) == "" {
+		if node.Name != old.Node && firstReason(node, []rule{unfit, reaches(self), kept.fits}) == "" {
 			others = append(others, node.Name)
 		}
 	}
@@ -128,7 +133,7 @@ func (s *Service) choose(ctx context.Context, user farm.UserName, request Migrat
 	current, currentKnown := scores[old.Node]
 	score, scoreKnown := scores[best]
 	if better := betterThan(current*(1-request.Ratio), others, scores); currentKnown && len(better) > 0 {
-		return choice{old: old, better: better, self: self}, nil
+		return choice{old: old, better: better, self: self, kept: kept}, nil
 	}
 	skip := &Migrated{
 		Status: StatusSkipped, Reason: ReasonNoSignificantImprovement, CurrentNode: old.Node, BestCandidate: best,
@@ -180,7 +185,7 @@ func (s *Service) move(ctx context.Context, lock farm.Lock, user farm.UserName, 
 	if err != nil {
 		return Migrated{}, migrateError(textMigrateFailed, err)
 	}
-	launch.node, launch.ranked, launch.self = choice.better[0], choice.better, choice.self
+	launch.node, launch.ranked, launch.self, launch.kept = choice.better[0], choice.better, choice.self, choice.kept
 	launch.operation.OldPod, launch.operation.OldNode = choice.old.Name, choice.old.Node
 	defer s.finish(launch.operation.ID)
 

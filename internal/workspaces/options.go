@@ -76,9 +76,9 @@ func (l *launch) goBlind(err error) bool {
 // candidates lists the nodes on which the workspace may run.
 func (l *launch) candidates(nodes []farm.Node) ([]farm.NodeName, error) {
 	if !l.blind {
-		return candidates(l.config.Nodes, nodes, reaches(l.self), l.lacksGPU)
+		return candidates(l.config.Nodes, nodes, reaches(l.self), l.kept.fits, l.lacksGPU)
 	}
-	return blindly(l.config.Nodes, reaches(l.self))
+	return blindly(l.config.Nodes, reaches(l.self), l.kept.fits)
 }
 
 // chooseRoom takes the best of the better nodes, the best first, that has the workspace's GPU option; false

@@ -169,6 +169,7 @@ type Options struct {
 	DeviceFiles DeviceFiles // nil = a workspace gets the first GPUs of its node
 	// Homes is nil where workspaces have nothing of the service's own volumes.
 	Homes      Homes
+	Teams      Teams // nil = nodes are kept for nobody
 	Locks      Locks
 	Operations Operations
 	Observer   saga.Observer

@@ -148,6 +148,21 @@ func (r *Reader) OfUser(ctx context.Context, user farm.UserName) ([]string, erro
 	return names, nil
 }
 
+// OfNodes are the projects of the nodes that bear the labels of any, by name.
+func (r *Reader) OfNodes(ctx context.Context) (map[farm.NodeName][]string, error) {
+	nodes, err := r.nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	of := map[farm.NodeName][]string{}
+	for _, n := range nodes {
+		if names := projects.ProjectsOf(n.Labels, r.opts.Keys); len(names) > 0 {
+			of[farm.NodeName(n.Name)] = names
+		}
+	}
+	return of, nil
+}
+
 func (r *Reader) projects(ctx context.Context) ([]projects.Project, error) {
 	all, err := r.opts.Source.Projects(ctx)
 	if err != nil {
