@@ -22,7 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"config-server/internal/projects"
@@ -80,13 +80,13 @@ func TestScaleProjects(t *testing.T) {
 }
 
 // projectClient may do everything in a cluster that knows the kinds of projects.
-func projectClient(t *testing.T, cluster *testkit.KubeCluster) client.Client {
+func projectClient(t *testing.T, cluster *testkit.KubeCluster) kube.Client {
 	t.Helper()
 	known := kruntime.NewScheme()
 	if err := errors.Join(scheme.AddToScheme(known), v1alpha1.AddToScheme(known)); err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.New(cluster.AdminConfig(), client.Options{Scheme: known})
+	c, err := kube.New(cluster.AdminConfig(), kube.Options{Scheme: known})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func projectClient(t *testing.T, cluster *testkit.KubeCluster) client.Client {
 }
 
 // fillProjects makes nodes, and projects each of which binds its share of them and the next project's.
-func fillProjects(t *testing.T, c client.Client, nodes, teams int) {
+func fillProjects(t *testing.T, c kube.Client, nodes, teams int) {
 	t.Helper()
 	var all errgroup.Group
 	all.SetLimit(16)
@@ -148,7 +148,7 @@ func fillProjects(t *testing.T, c client.Client, nodes, teams int) {
 }
 
 // passed is nil once every project is ready and every node has the labels of two projects.
-func passed(ctx context.Context, c client.Client) error {
+func passed(ctx context.Context, c kube.Client) error {
 	var teams v1alpha1.ProjectList
 	if err := c.List(ctx, &teams); err != nil {
 		return err
@@ -159,7 +159,7 @@ func passed(ctx context.Context, c client.Client) error {
 		}
 	}
 	var nodes corev1.NodeList
-	if err := c.List(ctx, &nodes, client.HasLabels{projects.DefaultKeys().Gate}); err != nil {
+	if err := c.List(ctx, &nodes, kube.HasLabels{projects.DefaultKeys().Gate}); err != nil {
 		return err
 	}
 	for _, n := range nodes.Items {
