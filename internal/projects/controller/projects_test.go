@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -42,11 +44,47 @@ func TestProjects(t *testing.T) {
 	t.Run("a dry run prints every write and makes none", func(t *testing.T) { dryRun(t, s) })
 	t.Run("one pass by hand does all", func(t *testing.T) { once(t, s) })
 	t.Run("of two instances one works, and the other goes on when it dies", func(t *testing.T) { election(t, s) })
-	s.run(t, s.options())
+	opts := s.options()
+	opts.Listen = freeAddress(t)
+	s.run(t, opts)
+	t.Run("metrics and health are told", func(t *testing.T) { pages(t, s, opts.Listen) })
 	t.Run("groups, dangling names and empty selectors", func(t *testing.T) { groups(t, s) })
 	t.Run("quota is set, mirrored, refused and removed", func(t *testing.T) { quota(t, s) })
 	t.Run("a reserved name makes nothing", func(t *testing.T) { reserved(t, s) })
 	t.Run("rights and quota go with the project", func(t *testing.T) { rightsGo(t, s) })
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+func pages(t *testing.T, s *stand, address string) {
+	s.pass(t)
+	for path, wants := range map[string][]string{
+		"/healthz": {"ok"},
+		"/metrics": {`project_controller_writes_total{kind="Namespace",verb="create"} `, `project_controller_conditions{condition="Forbidden"} 0`, "process_resident_memory_bytes "},
+	} {
+		response, err := http.Get("http://" + address + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		if err != nil || response.StatusCode != http.StatusOK {
+			t.Fatalf("%s: %d %v\n%s", path, response.StatusCode, err, text)
+		}
+		for _, want := range wants {
+			if !strings.Contains(string(text), want) {
+				t.Errorf("%s has no %q", path, want)
+			}
+		}
+	}
 }
 
 func refusals(t *testing.T, s *stand) {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -94,7 +93,6 @@ func Run(ctx context.Context, opts Options) error {
 		return fmt.Errorf("make the controller: %w", err)
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	c := newController(opts, direct, m.GetClient(), registry)
 	if opts.DryRun == nil {
 		c.events = m.GetEventRecorder("config-server-controller")
@@ -180,7 +178,7 @@ func (c *controller) follows(m manager.Manager, teams, nodes *builder.Builder) e
 	return nil
 }
 
-// pages are what the controller answers over HTTP.
+// pages are what the controller answers over HTTP. The library's registry has the figures of the process.
 func pages(registry *prometheus.Registry) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(prometheus.Gatherers{registry, metrics.Registry}, promhttp.HandlerOpts{}))
