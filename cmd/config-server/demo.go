@@ -82,7 +82,7 @@ func playDemo(ctx context.Context, in invocation, flags demoFlags) (err error) {
 		logs = io.MultiWriter(file, in.errors)
 	}
 	service, err := app.New(app.Options{
-		Config: c, Log: obs.NewLogger(logs, slog.LevelInfo), Build: build(), Cluster: around.Cluster,
+		Config: c, Log: obs.NewLogger(logs, slog.LevelInfo), Build: build(), Cluster: around.Cluster, Registries: around.Registries(),
 	})
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("start the service: %w; name another address, such as --listen 127.0.0.1:8001", err)

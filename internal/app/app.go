@@ -28,6 +28,8 @@ type Options struct {
 	Build  obs.Build
 	// Cluster replaces the connection to Kubernetes, for demo; nil = as the process finds it.
 	Cluster func(cluster.Options) *cluster.Cluster
+	// Registries replaces the connections to registries of images, likewise.
+	Registries http.RoundTripper
 }
 
 // App is one running service.

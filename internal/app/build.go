@@ -125,7 +125,7 @@ func (a *App) build(opts Options) (*parts, error) {
 	if p.selfHomes = a.openSelfHomes(p.cluster); p.selfHomes != nil {
 		homes = p.selfHomes
 	}
-	held := a.openCatalog(p)
+	held := a.openCatalog(p, opts)
 	teams, err := a.openProjects(p.cluster, p.ledger)
 	if err != nil {
 		return nil, err

@@ -11,9 +11,9 @@ import (
 )
 
 // openCatalog makes the use cases on images, and returns the pins, which workspaces ask for.
-func (a *App) openCatalog(p *parts) *pins.Store {
+func (a *App) openCatalog(p *parts, opts Options) *pins.Store {
 	c := a.config
-	client := registry.New(registry.Options{Insecure: c.Images.InsecureRegistries, Called: p.metrics.Calls(obs.PartRegistry, a.log)})
+	client := registry.New(registry.Options{Insecure: c.Images.InsecureRegistries, Transport: opts.Registries, Called: p.metrics.Calls(obs.PartRegistry, a.log)})
 	a.cleanups.add("registries", func(context.Context) error { client.Close(); return nil })
 	held := pins.New(p.database, pins.DefaultKeep)
 	p.catalog = catalog.New(catalog.Options{

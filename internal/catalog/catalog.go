@@ -69,8 +69,6 @@ type Options struct {
 	Settings        podspec.Settings
 	// StartLimit bounds the wait until the pod of an export runs.
 	StartLimit time.Duration
-	// MaxExport bounds the size of an exported tar, in bytes; 0 = DefaultMaxExport.
-	MaxExport int64
 	// RequestID is the id of the request that a context belongs to.
 	RequestID func(context.Context) string
 	Now       func() time.Time
@@ -89,7 +87,6 @@ type Service struct {
 
 // New returns the use cases over their parts.
 func New(opts Options) *Service {
-	opts.MaxExport = cmp.Or(opts.MaxExport, DefaultMaxExport)
 	if opts.RequestID == nil {
 		opts.RequestID = func(context.Context) string { return "" }
 	}

@@ -20,9 +20,6 @@ import (
 )
 
 const (
-	// DefaultMaxExport is the size up to which a tar is brought, in bytes.
-	DefaultMaxExport = 1 << 30
-
 	maxExports  = 4                // at once
 	maxPath     = 4096             // bytes
 	removeLimit = 20 * time.Second // of the removal of an export's pod
@@ -91,7 +88,7 @@ func (s *Service) Export(ctx context.Context, request ExportRequest) (_ io.ReadC
 		return nil, told(farm.Unavailable, err)
 	}
 	ends = append(ends, func() { _ = log.Close() }) // it was only read
-	reader := bufio.NewReaderSize(newTarReader(log, s.MaxExport), 64<<10)
+	reader := bufio.NewReaderSize(newTarReader(log, podspec.ExportMax), 64<<10)
 	if _, err := reader.Peek(1); err != nil {
 		return nil, s.exportFailed(ctx, pod, input, err)
 	}
@@ -164,6 +161,8 @@ func (s *Service) exportFailed(ctx context.Context, pod farm.Pod, input podspec.
 	switch {
 	case err != nil:
 		return told(farm.Upstream, fmt.Errorf("export %s of image %s: it brought nothing, and nobody knows why: %w", input.Path, input.Image, err))
+	case end.ExitCode == podspec.ExportTooLarge:
+		return farm.Errorf(farm.TooLarge, "%s of image %s is too large: as a tar it may have %d bytes", input.Path, input.Image, podspec.ExportMax)
 	case end.ExitCode == podspec.ExportNoPath:
 		return farm.Errorf(farm.NotFound, "image %s has no %s", input.Image, input.Path)
 	}

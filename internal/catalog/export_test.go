@@ -36,7 +36,7 @@ func TestImagesExportPaths(t *testing.T) {
 		}
 		_ = tar.Close()
 		command := s.created.Spec.Containers[0].Command
-		if len(command) != 5 || command[4] != want || strings.Contains(command[2], want) {
+		if len(command) != 6 || command[4] != want || strings.Contains(command[2], want) {
 			t.Errorf("%s: command %q", path, command)
 		}
 	}
@@ -110,15 +110,20 @@ func TestImagesExportIsAlwaysRemoved(t *testing.T) {
 		"no such path":           {func(s *stand) { s.log, s.end = writing(""), farm.PodEnd{ExitCode: podspec.ExportNoPath} }, farm.NotFound, "image decs:1 has no /etc/ssh", "uid-1"},
 		"no tar in the image":    {func(s *stand) { s.log, s.end = writing(""), farm.PodEnd{ExitCode: 65, Message: "tar: not found"} }, farm.Upstream, "it ended with status 65: tar: not found", "uid-1"},
 		"ended, nobody says why": {func(s *stand) { s.log, s.endErr = writing("\n"), farm.ErrWaitTimeout }, farm.Upstream, "nobody knows why", "uid-1"},
-		"only the last word":     {func(s *stand) { s.log = writing("\n=done 0\n") }, farm.Upstream, "it ended with status 0", "uid-1"},
-		"no base64":              {func(s *stand) { s.log = writing(strings.Repeat("????\n", 1000)) }, farm.Upstream, "illegal base64", "uid-1"},
-		"the log is cut":         {func(s *stand) { s.log = writing(whole[:len(whole)/2]) }, "", "the log ends before", "uid-1"},
-		"the last word lacks":    {func(s *stand) { s.log = writing(strings.TrimSuffix(whole, "=done 102400\n")) }, "", "the log ends before", "uid-1"},
-		"another last word":      {func(s *stand) { s.log = writing(strings.Replace(whole, "=done", "=dont", 1)) }, "", "illegal base64", "uid-1"},
-		"a line is lost":         {func(s *stand) { s.log = writing(whole[:77*700] + whole[77*701:]) }, "", "102343 of 102400 bytes came", "uid-1"},
-		"more than it says":      {func(s *stand) { s.log = writing(sizedLog(content, 512)) }, "", "102400 of 512 bytes came", "uid-1"},
-		"the last word is cut":   {func(s *stand) { s.log = writing(strings.TrimSuffix(whole, "102400\n")) }, "", "the log ends before", "uid-1"},
-		"too large":              {func(s *stand) { s.log = writing(logOf(archive(t, map[string]string{"a": strings.Repeat("y", 2<<20)}))) }, "", "too large", "uid-1"},
+		"counted as too large": {func(s *stand) {
+			s.log, s.end = writing(""), farm.PodEnd{ExitCode: podspec.ExportTooLarge, Message: "9 bytes"}
+		}, farm.TooLarge, "may have 7340032 bytes", "uid-1"},
+		"only the last word":   {func(s *stand) { s.log = writing("\n=done 0\n") }, farm.Upstream, "it ended with status 0", "uid-1"},
+		"no base64":            {func(s *stand) { s.log = writing(strings.Repeat("????\n", 1000)) }, farm.Upstream, "illegal base64", "uid-1"},
+		"the log is cut":       {func(s *stand) { s.log = writing(whole[:len(whole)/2]) }, "", "the log ends before", "uid-1"},
+		"the last word lacks":  {func(s *stand) { s.log = writing(strings.TrimSuffix(whole, "=done 102400\n")) }, "", "the log ends before", "uid-1"},
+		"another last word":    {func(s *stand) { s.log = writing(strings.Replace(whole, "=done", "=dont", 1)) }, "", "illegal base64", "uid-1"},
+		"a line is lost":       {func(s *stand) { s.log = writing(whole[:77*700] + whole[77*701:]) }, "", "102343 of 102400 bytes came", "uid-1"},
+		"more than it says":    {func(s *stand) { s.log = writing(sizedLog(content, 512)) }, "", "102400 of 512 bytes came", "uid-1"},
+		"the last word is cut": {func(s *stand) { s.log = writing(strings.TrimSuffix(whole, "102400\n")) }, "", "the log ends before", "uid-1"},
+		"too large": {func(s *stand) {
+			s.log = writing(logOf(archive(t, map[string]string{"a": strings.Repeat("y", podspec.ExportMax)})))
+		}, "", "too large", "uid-1"},
 		"the connection breaks": {func(s *stand) {
 			s.log = func(context.Context) (io.ReadCloser, error) {
 				return io.NopCloser(io.MultiReader(strings.NewReader(whole[:77*800]), cutting{lost})), nil

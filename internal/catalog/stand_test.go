@@ -63,7 +63,7 @@ func newStand(t *testing.T, change func(*stand)) *stand {
 		change(s)
 	}
 	s.Service = catalog.New(catalog.Options{
-		Pins: s, Registry: s, Cluster: cluster{s}, SessionTemplate: "session", StartLimit: time.Minute, MaxExport: 1 << 20,
+		Pins: s, Registry: s, Cluster: cluster{s}, SessionTemplate: "session", StartLimit: time.Minute,
 		Settings:  podspec.Settings{Namespace: "ailab-infra", ImagePullPolicy: "Never"},
 		RequestID: func(context.Context) string { return "r-1" },
 		Now:       func() time.Time { return s.now }, Log: slog.New(slog.NewTextHandler(&s.logged, nil)),

@@ -115,8 +115,11 @@ func (c *Cluster) FollowLog(ctx context.Context, pod farm.PodName, container str
 	if c.setupErr != nil {
 		return nil, fmt.Errorf("%s: %w", operation, c.setupErr)
 	}
+	if c.logs == nil {
+		return nil, fmt.Errorf("%s: this client cannot read logs", operation)
+	}
 	begin := time.Now()
-	stream, err := c.client.CoreV1().Pods(c.namespace).GetLogs(string(pod), &corev1.PodLogOptions{Container: container, Follow: true}).Stream(ctx)
+	stream, err := c.logs(ctx, pod, container, false, 0)
 	c.called.Tell(ctx, operation, begin, unanswered(err))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", operation, apiError(err))

@@ -16,8 +16,8 @@ import (
 	"config-server/internal/farm"
 )
 
-// LogFunc opens the end of the log of a pod's container, at most so many lines; previous means that
-// of the run before. ctx bounds the reading too.
+// LogFunc opens the end of the log of a pod's container, at most so many lines; 0 means all of it, until
+// the container ends. previous means that of the run before. ctx bounds the reading too.
 type LogFunc func(ctx context.Context, pod farm.PodName, container string, previous bool, lines int64) (io.ReadCloser, error)
 
 const (
@@ -95,6 +95,9 @@ func (c *Cluster) readLog(ctx context.Context, pod farm.PodName, container strin
 // remoteLogs reads logs through the API server.
 func remoteLogs(client kubernetes.Interface, namespace string) LogFunc {
 	return func(ctx context.Context, pod farm.PodName, container string, previous bool, lines int64) (io.ReadCloser, error) {
+		if lines == 0 {
+			return client.CoreV1().Pods(namespace).GetLogs(string(pod), &corev1.PodLogOptions{Container: container, Previous: previous, Follow: true}).Stream(ctx)
+		}
 		limit := int64(logRead)
 		return client.CoreV1().Pods(namespace).GetLogs(string(pod), &corev1.PodLogOptions{
 			Container: container, Previous: previous, TailLines: &lines, LimitBytes: &limit,

@@ -80,6 +80,9 @@ func printRequest(out io.Writer, method, path, body string) {
 func printAnswer(out io.Writer, a answer) {
 	fmt.Fprintf(out, "\n   < %d %s, took %s\n", a.status, http.StatusText(a.status), milliseconds(a.took))
 	lines := strings.Split(pretty(a.body), "\n")
+	if bytes.ContainsRune(a.body, 0) {
+		lines = []string{fmt.Sprintf("(a file of %d bytes)", len(a.body))}
+	}
 	if left := len(lines) - maxShown; left > 0 {
 		lines = append(lines[:maxShown/2], append([]string{fmt.Sprintf("... %d lines left out ...", left)}, lines[maxShown/2+left:]...)...)
 	}

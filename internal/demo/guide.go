@@ -50,7 +50,7 @@ func (s *Surroundings) Guide(out io.Writer, url string) {
 		plain("GET", "/projects/vision/queue"),
 		plain("GET", "/images"),
 	)
-	section("Images (the demo has no registry and no node that runs them: what a farm answers is in docs/images.md)",
+	section("Images (their registry and what is in them are played too)",
 		json("POST", "/images/pin", `{"image":"dguailab/decs:1.0"}`),
 		plain("DELETE", "/images/pin?image=dguailab/decs:1.0"),
 		json("POST", "/images/export", `{"image":"dguailab/decs:1.0","path":"/etc/ssh"}`),

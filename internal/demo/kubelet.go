@@ -90,9 +90,12 @@ func (k *kubelet) handle(ctx context.Context, event watch.Event) {
 }
 
 // bind does of a scheduler's work what a workspace with a GPU option needs: it goes to the node that
-// its affinity names, whatever is free there.
+// its affinity names, whatever is free there. The pod of an export goes to the first node.
 func (k *kubelet) bind(pod *corev1.Pod) *corev1.Pod {
 	pod = pod.DeepCopy()
+	if isExport(pod) {
+		pod.Spec.NodeName = "farm5"
+	}
 	if affinity := pod.Spec.Affinity; affinity != nil && affinity.NodeAffinity != nil && affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
 		for _, term := range affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
 			for _, field := range term.MatchFields {
@@ -256,11 +259,15 @@ func (k *kubelet) exec(_ context.Context, name farm.PodName, container string, c
 	return farm.ExecResult{Stdout: "saved\n"}, nil
 }
 
-// logs are what containers wrote: only those that end at once have something to say.
+// logs are what containers wrote: only those that end at once have something to say, and exports.
 func (k *kubelet) logs(_ context.Context, name farm.PodName, _ string, _ bool, _ int64) (io.ReadCloser, error) {
 	kept, err := k.store.get(place{"pods", namespace, string(name)})
 	if err != nil {
 		return nil, err
+	}
+	if pod, ok := kept.(*corev1.Pod); ok && isExport(pod) {
+		text, err := exported(pod)
+		return io.NopCloser(strings.NewReader(text)), err
 	}
 	text := ""
 	if strings.HasPrefix(kept.GetLabels()[farm.LabelUser], failedUsers) {

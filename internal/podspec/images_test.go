@@ -82,7 +82,7 @@ func TestImagesExportPod(t *testing.T) {
 	if diff := cmp.Diff(want, pod); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	if memory := container.Resources.Limits.Memory().String(); memory != "256Mi" || container.Command[4] != "etc/ssh" || len(container.Command) != 5 {
+	if memory := container.Resources.Limits.Memory().String(); memory != "256Mi" || container.Command[4] != "etc/ssh" || container.Command[5] != "7340032" || len(container.Command) != 6 {
 		t.Errorf("memory %s, command %q", memory, container.Command)
 	}
 }
@@ -96,7 +96,7 @@ func script(t *testing.T, path string, programs ...string) (output, words string
 	if text == exportScript {
 		t.Fatal("the script keeps no last words")
 	}
-	command := exec.CommandContext(t.Context(), "/bin/sh", "-c", text, "export", strings.TrimPrefix(path, "/"))
+	command := exec.CommandContext(t.Context(), "/bin/sh", "-c", text, "export", strings.TrimPrefix(path, "/"), "100000")
 	command.Env = []string{"PATH=/usr/bin:/bin"}
 	if programs != nil {
 		for _, name := range programs {
@@ -174,9 +174,15 @@ func TestImagesExportScript(t *testing.T) {
 	if output, _, status := script(t, filepath.Join(root, "nothing")); status != ExportNoPath || output != "" {
 		t.Errorf("no such path: status %d, %q", status, output)
 	}
+	if err := os.WriteFile(filepath.Join(root, "large"), make([]byte, 100_001), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if output, words, status := script(t, filepath.Join(root, "large")); status != ExportTooLarge || output != "" || !strings.Contains(words, " bytes") {
+		t.Errorf("too large: status %d, %q, %q", status, output, words)
+	}
 	// Without one of the programs it says so, and never that the export is whole.
 	for _, programs := range [][]string{{"base64", "wc"}, {"tar", "wc"}} {
-		output, words, status := script(t, root, programs...)
+		output, words, status := script(t, filepath.Join(root, "plain"), programs...)
 		if status == 0 || strings.Contains(output, ExportDone) || !strings.Contains(words, "not found") {
 			t.Errorf("with %v: status %d, words %q", programs, status, words)
 		}

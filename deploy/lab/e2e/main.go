@@ -129,7 +129,7 @@ func (w *walk) one(ctx context.Context, c check) (err error) {
 // all lists the checks in the order of the walk.
 func all() []check {
 	var checks []check
-	for _, chapter := range [][]check{accountChecks(), workspaceChecks(), nodeChecks(), migrationChecks(), refusalChecks(), templateChecks(), kerberosChecks(), outageChecks(), assignmentChecks(), imageChecks(), endChecks()} {
+	for _, chapter := range [][]check{accountChecks(), workspaceChecks(), nodeChecks(), migrationChecks(), refusalChecks(), templateChecks(), kerberosChecks(), outageChecks(), assignmentChecks(), exportChecks(), imageChecks(), endChecks()} {
 		checks = append(checks, chapter...)
 	}
 	return checks
