@@ -158,7 +158,7 @@ func (s *stand) showsWorkspacesLive(t *testing.T) {
 		t.Error("the page was loaded anew")
 	}
 	p.wantQuiet()
-	want := []string{"/findings", "/nodes", "/operations", "/ui", "/ui/", "/ui/dom.js", "/ui/icon.svg", "/ui/language.js", "/ui/texts.js", "/ui/ui.css", "/ui/ui.js", "/ui/views.js", "/workspaces"}
+	want := []string{"/findings", "/nodes", "/operations", "/ui", "/ui/", "/ui/dom.js", "/ui/features.js", "/ui/icon.svg", "/ui/language.js", "/ui/projects.js", "/ui/texts.js", "/ui/ui.css", "/ui/ui.js", "/ui/views.js", "/workspaces"}
 	if got := p.paths(); strings.Join(got, " ") != strings.Join(want, " ") {
 		t.Errorf("asked for %v, want %v", got, want)
 	}
