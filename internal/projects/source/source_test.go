@@ -165,14 +165,14 @@ func TestCheckSourceTellsChanges(t *testing.T) {
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
-		told := 0
-		go l.Watch(ctx, time.Second, func() { told++ })
+		var told atomic.Int64
+		go l.Watch(ctx, time.Second, func() { told.Add(1) })
 		look := func(what string, want int) {
 			t.Helper()
 			time.Sleep(3 * time.Second) // of the bubble's own clock
 			synctest.Wait()
-			if told != want {
-				t.Errorf("%s: told %d times, want %d", what, told, want)
+			if told.Load() != int64(want) {
+				t.Errorf("%s: told %d times, want %d", what, told.Load(), want)
 			}
 		}
 		look("nothing has changed", 0)
