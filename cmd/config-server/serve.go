@@ -4,9 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -45,6 +42,7 @@ func serve(ctx context.Context, in invocation) error {
 	if err != nil {
 		return failed(fmt.Errorf("cannot start: %w", err))
 	}
+	go handBackStart(ctx, log)
 	if err := service.Run(ctx); err != nil {
 		log.Error("ended badly", "error", err)
 		return &ending{code: exitFailed}
@@ -58,17 +56,6 @@ func serve(ctx context.Context, in invocation) error {
 func adoptLibraries(log *slog.Logger) {
 	slog.SetDefault(log)
 	cluster.AdoptLibrary(log)
-}
-
-// gcPercent is how much of the live heap may be garbage before it is collected. Memory is what the
-// pod's limit counts, and at the service's rate of allocation collections cost next to nothing.
-const gcPercent = 40
-
-// keepHeapSmall sets gcPercent unless the environment says otherwise.
-func keepHeapSmall(environ []string) {
-	if !slices.ContainsFunc(environ, func(line string) bool { return strings.HasPrefix(line, "GOGC=") }) {
-		debug.SetGCPercent(gcPercent)
-	}
 }
 
 // loadConfig reads the configuration. The error has all of its faults and ends a subcommand with
