@@ -16,6 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
+	"config-server/internal/farm"
+	"config-server/internal/reconciler"
 	"config-server/internal/testkit"
 	"config-server/internal/testkit/world"
 )
@@ -80,6 +82,31 @@ func TestEveryAlertSaysWhatItIsAndWhatToDo(t *testing.T) {
 	}
 	for heading := range headings {
 		t.Errorf("operations.md tells of an alert %s, which there is not", heading)
+	}
+}
+
+// The labels of these alerts say where to look, so the guide has a line for each value.
+func TestAlertsTellOfEachLabel(t *testing.T) {
+	t.Parallel()
+	values := map[string][]string{}
+	for _, kind := range reconciler.Kinds() {
+		values["ConfigServerFindingsStay"] = append(values["ConfigServerFindingsStay"], string(kind))
+	}
+	for _, reason := range farm.ReadyReasons() {
+		values["ConfigServerWorkspacesDoNotStart"] = append(values["ConfigServerWorkspacesDoNotStart"], string(reason))
+	}
+	for heading, words := range values {
+		_, section, _ := strings.Cut(read(t, guide), "\n### "+heading+"\n")
+		section, _, _ = strings.Cut(section, "\n### ")
+		var told []string
+		for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]*`) \\|").FindAllStringSubmatch(section, -1) {
+			told = append(told, strings.Split(strings.ReplaceAll(row[1], "`", ""), ", ")...)
+		}
+		slices.Sort(words)
+		slices.Sort(told)
+		if diff := cmp.Diff(words, told); diff != "" {
+			t.Errorf("%s (-there are +told of):\n%s", heading, diff)
+		}
 	}
 }
 

@@ -63,12 +63,7 @@ func Reconcile(ctx context.Context, c config.Config, opts ReconcileOptions) (rep
 	}
 
 	options := a.parts.reconciler.Options
-	options.Tasks = slices.Clone(options.Tasks)
-	for i := range options.Tasks {
-		options.Tasks[i].Preview = map[string]func(context.Context) ([]string, error){
-			"accounts": a.previewAccounts, "workspaces": a.previewWorkspaces,
-		}[options.Tasks[i].Name]
-	}
+	options.Tasks = a.previewed(options.Tasks)
 	by := reconciler.New(options)
 	if opts.DryRun {
 		report, err := by.Pass(ctx, true)
@@ -89,6 +84,19 @@ func Reconcile(ctx context.Context, c config.Config, opts ReconcileOptions) (rep
 	}
 	defer release()
 	return twoPasses(ctx, by)
+}
+
+// previewed are the tasks, of which those that recover operations tell a dry run what they would do. Others bring that
+// along, or tell nothing.
+func (a *App) previewed(tasks []reconciler.Task) []reconciler.Task {
+	tasks = slices.Clone(tasks)
+	previews := map[string]func(context.Context) ([]string, error){"accounts": a.previewAccounts, "workspaces": a.previewWorkspaces}
+	for i, task := range tasks {
+		if preview, known := previews[task.Name]; known {
+			tasks[i].Preview = preview
+		}
+	}
+	return tasks
 }
 
 // twoPasses makes a pass that sees and one that acts.

@@ -198,6 +198,9 @@ func (r *Reconciler) tasks(ctx context.Context, report *Report, dryRun bool) []e
 			report.add(Finding{Kind: KindTask, Object: task.Name, Action: action, Detail: line})
 		}
 		if err != nil {
+			if !dryRun { // which has tried nothing
+				report.add(Finding{Kind: KindTask, Object: task.Name, Action: ActionFailed, Detail: err.Error()})
+			}
 			errs = append(errs, fmt.Errorf("%s: %w", task.Name, err))
 		}
 	}
