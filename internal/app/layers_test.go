@@ -35,6 +35,8 @@ var mustNotKnow = map[string][]string{
 	"internal/progress":   {"k8s.io/", "net/http"},
 	"internal/locks":      {"k8s.io/", "net/http"},
 	"internal/nas":        {"k8s.io/", database},
+	"internal/kerberos":   {"k8s.io/", "config-server/internal/ledger"},
+	"internal/remote":     {"k8s.io/", database},
 	"internal/adminbe":    {"k8s.io/client-go", database},
 	"internal/images":     {"k8s.io/", database},
 	"internal/reconciler": {"net/http", "k8s.io/", database},
