@@ -8,12 +8,14 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
+	"config-server/api/apitest"
 	"config-server/internal/testkit"
 	"config-server/internal/testkit/world"
 )
@@ -294,12 +296,25 @@ func TestTokenGuardsEveryEndpoint(t *testing.T) {
 	w := world.New(t, world.Options{Env: map[string]string{"API_TOKEN": markToken}})
 	service := w.Service(t, nil)
 	before := farmState(t, w)
-	guarded := []struct{ method, path, body string }{
+	type call struct{ method, path, body string }
+	guarded := []call{
 		{"POST", "/create-pod", `{"username":"kim"}`}, {"POST", "/delete-pod", `{"pod_name":"ailab-kim-00000000"}`}, {"POST", "/migrate", `{"username":"kim","nodes":["farm5"]}`},
 		{"GET", "/accounts/users", ""}, {"HEAD", "/accounts/users", ""}, {"GET", "/accounts/users/root", ""}, {"PUT", "/accounts/users", world.UserBody("kim")}, {"DELETE", "/accounts/users/kim", ""},
 		{"PUT", "/accounts/users/kim/groups", `{"groups":["a"]}`}, {"PUT", "/accounts/groups", `{"name":"team"}`}, {"DELETE", "/accounts/groups/team", ""},
 		{"GET", "/apidocs/", ""}, {"GET", "/apidocs", ""}, {"GET", "/apispec_1.json", ""}, {"GET", "/nowhere", ""}, {"PATCH", "/accounts/users", ""}, {"POST", "/metrics/../create-pod", "{}"},
 		{"GET", "//health", ""}, {"GET", "/health/", ""}, {"GET", "/HEALTH", ""}, {"GET", "/metrics/x", ""},
+	}
+	open := []string{"/health", "/readyz", "/metrics"}
+	validator, err := apitest.New(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for template, item := range validator.Document.Paths.Map() {
+		for method := range item.Operations() {
+			if !slices.Contains(open, template) {
+				guarded = append(guarded, call{method, regexp.MustCompile(`\{\w+\}`).ReplaceAllString(template, "kim"), ""})
+			}
+		}
 	}
 	for _, g := range guarded {
 		for name, token := range map[string]string{
@@ -327,7 +342,7 @@ func TestTokenGuardsEveryEndpoint(t *testing.T) {
 			t.Errorf("%s was changed", name)
 		}
 	}
-	for _, path := range []string{"/health", "/readyz", "/metrics"} {
+	for _, path := range open {
 		caller := &spy{base: service.URL}
 		if status := caller.send(t, "GET", path, ""); status != 200 {
 			t.Errorf("GET %s without a token: %d", path, status)
