@@ -49,6 +49,7 @@ Exit code 1 if one is not there or cannot be run.` + remoteLong,
 		Args:    oneImage,
 	}
 	r := remoteFlags(in, command)
+	command.ValidArgsFunction = r.complete(imageNames)
 	form := formFlag(command)
 	node := command.Flags().String("node", "", "`NAME` of the node whose image is looked into (default one that the scheduler chooses)")
 	command.RunE = func(command *cobra.Command, args []string) error {

@@ -56,7 +56,8 @@ func printImages(out io.Writer, answer client.Images) error {
 func changePin(r *remote, verb, short, long string, change func(*client.Client, context.Context, string) (client.PinChanged, error)) *cobra.Command {
 	command := &cobra.Command{
 		Use: verb + " IMAGE", Short: short, Long: long + remoteLong, Args: oneImage,
-		Example: "  config-server images " + verb + " dguailab/decs:1.0",
+		Example:           "  config-server images " + verb + " dguailab/decs:1.0",
+		ValidArgsFunction: r.complete(imageNames),
 	}
 	form := formFlag(command)
 	command.RunE = func(command *cobra.Command, args []string) error {

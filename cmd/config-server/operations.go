@@ -56,6 +56,6 @@ GET /operations, which also has each step with its time, what was undone, and wh
 	command.Flags().StringVar(&user, "user", "", "only those of this `USER`")
 	command.Flags().IntVar(&limit, "limit", 100, "how many at most, up to 500")
 	// The error says that the flag is not there or has a function already.
-	_ = command.RegisterFlagCompletionFunc("user", r.completeUser)
+	_ = command.RegisterFlagCompletionFunc("user", r.complete(userNames))
 	return command
 }

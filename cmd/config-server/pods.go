@@ -88,7 +88,7 @@ waits until there is one. With -o json the answer of GET /pods/{username}/status
 			}
 			return farm.CheckPossible(args[0])
 		},
-		ValidArgsFunction: r.completeUser,
+		ValidArgsFunction: r.complete(userNames),
 	}
 	form := formFlag(command)
 	watch := command.Flags().BoolP("watch", "w", false, "tell each change until there is an outcome")
@@ -174,32 +174,4 @@ func orTime(stamp *string) string {
 		return printable(*stamp)
 	}
 	return t.UTC().Format(time.RFC3339)
-}
-
-// completionLimit bounds what a shell waits for names.
-const completionLimit = 2 * time.Second
-
-// completeUser completes the names of users, the base system's left out.
-func (r *remote) completeUser(command *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	c, err := r.client()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	defer c.Close()
-	ctx, cancel := context.WithTimeout(command.Context(), completionLimit)
-	defer cancel()
-	list, err := c.Users(ctx)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	var names []cobra.Completion
-	for _, u := range list.Users {
-		if farm.ID(u.UID).InBand() {
-			names = append(names, u.Name)
-		}
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
 }

@@ -38,6 +38,8 @@ func projectsCheck(r *remote) *cobra.Command {
 nodes), failed or unknown. Exit code 1 unless every line is ok. With -o json the answer of GET /projects/{project}/check.` + remoteLong,
 		Example: "  config-server projects check vision\n  config-server projects check vision -o json | jq -r '.lines[] | select(.result == \"failed\").todo'",
 		Args:    oneProject,
+
+		ValidArgsFunction: r.complete(projectNames),
 	}
 	form := formFlag(command)
 	command.RunE = func(command *cobra.Command, args []string) error {
@@ -71,6 +73,8 @@ func projectsQueue(r *remote) *cobra.Command {
 first thing that is missing. With -o json the answer of GET /projects/{project}/queue.` + remoteLong,
 		Example: "  config-server projects queue vision\n  config-server projects queue vision -o json | jq -r '.waiting[0].name'",
 		Args:    oneProject,
+
+		ValidArgsFunction: r.complete(projectNames),
 	}
 	form := formFlag(command)
 	command.RunE = func(command *cobra.Command, args []string) error {

@@ -243,13 +243,17 @@ func TestWatchTellsEachChangeUntilTheOutcome(t *testing.T) {
 	}
 }
 
-func TestUsersAreCompleted(t *testing.T) {
+func TestNamesAreCompleted(t *testing.T) {
 	t.Parallel()
 	url := farmOf(t, "", answered)
-	for _, args := range [][]string{{"pods", "status", ""}, {"operations", "list", "--user", ""}} {
-		code, out, _ := typed(t.Context(), []string{"CONFIG_SERVER_URL=" + url}, append([]string{"__complete"}, args...)...)
-		if code != exitOK || !strings.HasPrefix(out, "kim\nuser2100\nodd\n:") {
-			t.Errorf("%v: exit %d\n%s", args, code, out)
+	const users, teams, images = "kim\nuser2100\nodd\n:4\n", "vision\naudio\n:4\n", "dguailab/decs:1.0\nuser-kim:latest\n:4\n"
+	for args, want := range map[string]string{
+		"pods status ": users, "operations list --user ": users, "pods status kim ": ":4\n",
+		"projects check ": teams, "projects queue ": teams, "images pin ": images, "images unpin ": images, "check-image ": images,
+	} {
+		code, out, _ := typed(t.Context(), []string{"CONFIG_SERVER_URL=" + url}, append([]string{"__complete"}, strings.Split(args, " ")...)...)
+		if code != exitOK || !strings.HasPrefix(out, want) {
+			t.Errorf("%q: exit %d\n%s", args, code, out)
 		}
 	}
 	if code, out, _ := typed(t.Context(), []string{"CONFIG_SERVER_URL=http://127.0.0.1:1"}, "__complete", "pods", "status", ""); code != exitOK || !strings.HasPrefix(out, ":1") {

@@ -18,12 +18,12 @@ const (
 
 const rootLong = `config-server hands every approved user of a GPU farm a workspace.
 
-Without a subcommand it serves the API. The configuration of serve, check, audit and reconcile is the
+Without a subcommand it serves the API. The configuration of serve, check, audit, reconcile and controller is the
 environment; README.md lists its variables. The subcommands that look at a running service ask it over HTTP.
 
 Exit codes of every subcommand:
   0  all is well
-  1  it failed, or it found something (check, audit, reconcile, pods status --watch, projects check)
+  1  it failed, or it found something (check, audit, reconcile, pods status --watch, projects check, check-image)
   2  the command line or the configuration is wrong`
 
 const rootExample = `  config-server                                # serve, configured by the environment
