@@ -73,6 +73,32 @@ func (db *DB) InTx(ctx context.Context, name string, fn func(ctx context.Context
 	})
 }
 
+// Count runs fn as InTx runs a repeatable one, and returns how many rows fn says that it changed. A repetition after a commit without
+// an answer finds them changed already, so it is the most of all runs. Its errors are InTx's.
+func (db *DB) Count(ctx context.Context, name string, fn func(ctx context.Context, tx *sql.Tx) (int, error)) (int, error) {
+	most := 0
+	err := db.InTx(ctx, name, func(ctx context.Context, tx *sql.Tx) error {
+		n, err := fn(ctx, tx)
+		if err == nil {
+			most = max(most, n)
+		}
+		return err
+	}, Repeatable())
+	if err != nil {
+		return 0, err
+	}
+	return most, nil
+}
+
+// Affected is how many rows a statement has changed, of what ExecContext returns.
+func Affected(result sql.Result, err error) (int, error) {
+	if err != nil {
+		return 0, err
+	}
+	n, err := result.RowsAffected()
+	return int(n), err
+}
+
 // Exec runs one statement on its own. The statement must be safe to run twice: it is repeated when
 // the connection is lost and nobody knows whether it was kept. A duplicate key is returned, not
 // repeated. The result is the last run's.

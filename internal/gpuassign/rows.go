@@ -25,13 +25,9 @@ func (a *Assigner) Rows(ctx context.Context) ([]farm.GPURow, error) {
 
 // Release removes a pod's rows and returns how many there were. It is safe to repeat.
 func (a *Assigner) Release(ctx context.Context, pod farm.PodName) (int, error) {
-	removed := 0
-	err := a.DB.InTx(ctx, "release_gpus", func(ctx context.Context, tx *sql.Tx) error {
-		n, err := affected(tx.ExecContext(ctx, "DELETE FROM config_server_gpus WHERE pod_name = ?", string(pod)))
-		// A repetition after a commit without an answer finds nothing: the rows went the first time.
-		removed = max(removed, n)
-		return err
-	}, database.Repeatable())
+	removed, err := a.DB.Count(ctx, "release_gpus", func(ctx context.Context, tx *sql.Tx) (int, error) {
+		return database.Affected(tx.ExecContext(ctx, "DELETE FROM config_server_gpus WHERE pod_name = ?", string(pod)))
+	})
 	if err != nil {
 		return 0, fmt.Errorf("release the GPUs of pod %s: %w", pod, err)
 	}
@@ -41,19 +37,17 @@ func (a *Assigner) Release(ctx context.Context, pod farm.PodName) (int, error) {
 // ReleaseRows removes rows that were read before, each only if it still is the pod's, and returns how many
 // it removed.
 func (a *Assigner) ReleaseRows(ctx context.Context, rows []farm.GPURow) (int, error) {
-	removed := 0
-	err := a.DB.InTx(ctx, "release_gpu_rows", func(ctx context.Context, tx *sql.Tx) error {
+	removed, err := a.DB.Count(ctx, "release_gpu_rows", func(ctx context.Context, tx *sql.Tx) (int, error) {
 		count := 0
 		for _, row := range rows {
-			n, err := affected(tx.ExecContext(ctx, "DELETE FROM config_server_gpus WHERE id = ? AND pod_name = ?", row.ID, string(row.Pod)))
+			n, err := database.Affected(tx.ExecContext(ctx, "DELETE FROM config_server_gpus WHERE id = ? AND pod_name = ?", row.ID, string(row.Pod)))
 			if err != nil {
-				return err
+				return 0, err
 			}
 			count += n
 		}
-		removed = max(removed, count)
-		return nil
-	}, database.Repeatable())
+		return count, nil
+	})
 	if err != nil {
 		return 0, fmt.Errorf("release %d assigned GPUs: %w", len(rows), err)
 	}
@@ -64,14 +58,13 @@ func (a *Assigner) ReleaseRows(ctx context.Context, rows []farm.GPURow) (int, er
 // missing. One whose index another workspace has already is written all the same, as one that is shared:
 // what runs cannot be refused any more.
 func (a *Assigner) Adopt(ctx context.Context, rows []farm.GPURow) (int, error) {
-	added := 0
-	err := a.DB.InTx(ctx, "adopt_gpus", func(ctx context.Context, tx *sql.Tx) error {
+	added, err := a.DB.Count(ctx, "adopt_gpus", func(ctx context.Context, tx *sql.Tx) (int, error) {
 		if err := a.DB.LockRow(ctx, tx, mutexRow); err != nil {
-			return err
+			return 0, err
 		}
 		have, err := queryRows(ctx, tx, "ORDER BY id")
 		if err != nil {
-			return err
+			return 0, err
 		}
 		written, held := map[podIndex]bool{}, map[nodeIndex]bool{}
 		for _, row := range have {
@@ -84,14 +77,13 @@ func (a *Assigner) Adopt(ctx context.Context, rows []farm.GPURow) (int, error) {
 				continue
 			}
 			if err := insertRow(ctx, tx, row, a.Mode == Exclusive && !held[at]); err != nil {
-				return err
+				return 0, err
 			}
 			written[of], held[at] = true, true
 			count++
 		}
-		added = max(added, count)
-		return nil
-	}, database.Repeatable())
+		return count, nil
+	})
 	if err != nil {
 		return 0, fmt.Errorf("adopt %d assigned GPUs: %w", len(rows), err)
 	}
@@ -143,12 +135,4 @@ func queryRows(ctx context.Context, q database.Queryer, rest string) ([]farm.GPU
 		all = append(all, row)
 	}
 	return all, rows.Err()
-}
-
-func affected(result sql.Result, err error) (int, error) {
-	if err != nil {
-		return 0, err
-	}
-	n, err := result.RowsAffected()
-	return int(n), err
 }

@@ -30,16 +30,9 @@ func (a *Allocator) RowsOf(ctx context.Context, pod farm.PodName) ([]farm.Row, e
 
 // Release removes a pod's rows and returns how many there were. It is safe to repeat.
 func (a *Allocator) Release(ctx context.Context, pod farm.PodName) (int, error) {
-	removed := 0
-	err := a.db.InTx(ctx, "release_ports", func(ctx context.Context, tx *sql.Tx) error {
-		n, err := affected(tx.ExecContext(ctx, "DELETE FROM nodeport_allocations WHERE pod_name = ?", string(pod)))
-		if err != nil {
-			return err
-		}
-		// A repetition after a commit without an answer finds nothing: the rows went the first time.
-		removed = max(removed, n)
-		return nil
-	}, database.Repeatable())
+	removed, err := a.db.Count(ctx, "release_ports", func(ctx context.Context, tx *sql.Tx) (int, error) {
+		return database.Affected(tx.ExecContext(ctx, "DELETE FROM nodeport_allocations WHERE pod_name = ?", string(pod)))
+	})
 	if err != nil {
 		return 0, fmt.Errorf("release NodePorts of pod %s: %w", pod, err)
 	}
@@ -49,20 +42,18 @@ func (a *Allocator) Release(ctx context.Context, pod farm.PodName) (int, error) 
 // ReleaseRows removes rows that were read before, each only if it still has the pod and the port
 // that it had then, and returns how many it removed. All or none are removed.
 func (a *Allocator) ReleaseRows(ctx context.Context, rows []farm.Row) (int, error) {
-	removed := 0
-	err := a.db.InTx(ctx, "release_rows", func(ctx context.Context, tx *sql.Tx) error {
+	removed, err := a.db.Count(ctx, "release_rows", func(ctx context.Context, tx *sql.Tx) (int, error) {
 		count := 0
 		for _, row := range rows {
-			n, err := affected(tx.ExecContext(ctx, "DELETE FROM nodeport_allocations WHERE id = ? AND pod_name = ? AND node_port = ?",
+			n, err := database.Affected(tx.ExecContext(ctx, "DELETE FROM nodeport_allocations WHERE id = ? AND pod_name = ? AND node_port = ?",
 				row.ID, string(row.Pod), row.Port.External))
 			if err != nil {
-				return err
+				return 0, err
 			}
 			count += n
 		}
-		removed = max(removed, count)
-		return nil
-	}, database.Repeatable())
+		return count, nil
+	})
 	if err != nil {
 		return 0, fmt.Errorf("release %d NodePort rows: %w", len(rows), err)
 	}
@@ -83,17 +74,16 @@ func (a *Allocator) Adopt(ctx context.Context, rows []farm.Row) (int, error) {
 	}
 	defer leave()
 
-	added := 0
 	var conflicts []error
-	err = a.db.InTx(ctx, "adopt_ports", func(ctx context.Context, tx *sql.Tx) error {
+	added, err := a.db.Count(ctx, "adopt_ports", func(ctx context.Context, tx *sql.Tx) (int, error) {
 		count := 0
 		conflicts = nil
 		if err := a.db.LockRow(ctx, tx, mutexRow); err != nil {
-			return err
+			return 0, err
 		}
 		owners, err := owners(ctx, tx)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		for _, row := range rows {
 			pod, exists := owners[row.Port.External]
@@ -106,14 +96,13 @@ func (a *Allocator) Adopt(ctx context.Context, rows []farm.Row) (int, error) {
 				continue
 			}
 			if err := insertStorable(ctx, tx, row); err != nil {
-				return err
+				return 0, err
 			}
 			owners[row.Port.External] = row.Pod
 			count++
 		}
-		added = max(added, count)
-		return nil
-	}, database.Repeatable())
+		return count, nil
+	})
 	if err != nil {
 		return 0, fmt.Errorf("adopt %d NodePort rows: %w", len(rows), err)
 	}
@@ -167,12 +156,4 @@ func queryRows(ctx context.Context, q database.Queryer, where string, args ...an
 		all = append(all, row)
 	}
 	return all, rows.Err()
-}
-
-func affected(result sql.Result, err error) (int, error) {
-	if err != nil {
-		return 0, err
-	}
-	n, err := result.RowsAffected()
-	return int(n), err
 }
