@@ -50,28 +50,14 @@ Exit code 1 if one is not there or cannot be run.` + remoteLong,
 	}
 	r := remoteFlags(in, command)
 	command.ValidArgsFunction = r.complete(imageNames)
-	form := formFlag(command)
 	node := command.Flags().String("node", "", "`NAME` of the node whose image is looked into (default one that the scheduler chooses)")
-	command.RunE = func(command *cobra.Command, args []string) error {
-		c, err := r.client()
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		report, err := checkImage(command.Context(), c, args[0], *node)
-		if err != nil {
-			return failed(err)
-		}
-		print := printImageReport
-		if *form == formJSON {
-			print = func(out io.Writer, report imageReport) error { return printJSON(out, report) }
-		}
-		if err := print(in.out, report); err != nil {
-			return failed(fmt.Errorf("print the report: %w", err))
-		}
-		return found(!report.OK)
-	}
-	return command
+	return question[imageReport]{
+		ask: func(ctx context.Context, c *client.Client, args []string) (imageReport, error) {
+			return checkImage(ctx, c, args[0], *node)
+		},
+		print: printImageReport,
+		found: func(report imageReport) bool { return !report.OK },
+	}.on(command, r)
 }
 
 func checkImage(ctx context.Context, c *client.Client, image, node string) (imageReport, error) {

@@ -54,31 +54,23 @@ func printImages(out io.Writer, answer client.Images) error {
 
 // changePin is a subcommand that makes a pin or takes one back.
 func changePin(r *remote, verb, short, long string, change func(*client.Client, context.Context, string) (client.PinChanged, error)) *cobra.Command {
-	command := &cobra.Command{
+	return question[client.PinChanged]{
+		ask: func(ctx context.Context, c *client.Client, args []string) (client.PinChanged, error) {
+			return change(c, ctx, args[0])
+		},
+		print: printPinChanged,
+	}.on(&cobra.Command{
 		Use: verb + " IMAGE", Short: short, Long: long + remoteLong, Args: oneImage,
 		Example:           "  config-server images " + verb + " dguailab/decs:1.0",
 		ValidArgsFunction: r.complete(imageNames),
+	}, r)
+}
+
+func printPinChanged(out io.Writer, changed client.PinChanged) error {
+	if _, err := fmt.Fprintf(out, "%s %s: %s\n", printable(changed.Image), changed.Status, printable(changed.Digest)); err != nil {
+		return err
 	}
-	form := formFlag(command)
-	command.RunE = func(command *cobra.Command, args []string) error {
-		c, err := r.client()
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		changed, err := change(c, command.Context(), args[0])
-		if err != nil {
-			return failed(err)
-		}
-		if *form == formJSON {
-			return failed(printJSON(r.in.out, changed))
-		}
-		if _, err := fmt.Fprintf(r.in.out, "%s %s: %s\n", printable(changed.Image), changed.Status, printable(changed.Digest)); err != nil {
-			return failed(err)
-		}
-		return failed(printWarnings(r.in.out, changed.Warnings))
-	}
-	return command
+	return printWarnings(out, changed.Warnings)
 }
 
 func oneImage(_ *cobra.Command, args []string) error {

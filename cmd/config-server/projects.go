@@ -31,68 +31,38 @@ GET /projects.` + remoteLong,
 }
 
 func projectsCheck(r *remote) *cobra.Command {
-	command := &cobra.Command{
+	return question[client.ProjectCheck]{
+		ask: func(ctx context.Context, c *client.Client, args []string) (client.ProjectCheck, error) {
+			return c.CheckProject(ctx, args[0])
+		},
+		print: printCheck,
+		found: func(check client.ProjectCheck) bool { return !check.OK },
+	}.on(&cobra.Command{
 		Use:   "check PROJECT",
 		Short: "Tell why a project's queue has no nodes",
 		Long: `Tell line by line what a project's queue needs, whether it is there, and what to do. A result is ok, partly (so for some
 nodes), failed or unknown. Exit code 1 unless every line is ok. With -o json the answer of GET /projects/{project}/check.` + remoteLong,
-		Example: "  config-server projects check vision\n  config-server projects check vision -o json | jq -r '.lines[] | select(.result == \"failed\").todo'",
-		Args:    oneProject,
-
+		Example:           "  config-server projects check vision\n  config-server projects check vision -o json | jq -r '.lines[] | select(.result == \"failed\").todo'",
+		Args:              oneProject,
 		ValidArgsFunction: r.complete(projectNames),
-	}
-	form := formFlag(command)
-	command.RunE = func(command *cobra.Command, args []string) error {
-		c, err := r.client()
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		check, err := c.CheckProject(command.Context(), args[0])
-		if err != nil {
-			return failed(err)
-		}
-		if *form == formJSON {
-			err = printJSON(r.in.out, check)
-		} else {
-			err = printCheck(r.in.out, check)
-		}
-		if err != nil {
-			return failed(fmt.Errorf("print the answer: %w", err))
-		}
-		return found(!check.OK)
-	}
-	return command
+	}, r)
 }
 
 func projectsQueue(r *remote) *cobra.Command {
-	command := &cobra.Command{
+	return question[client.ProjectQueue]{
+		ask: func(ctx context.Context, c *client.Client, args []string) (client.ProjectQueue, error) {
+			return c.ProjectQueue(ctx, args[0])
+		},
+		print: printQueue,
+	}.on(&cobra.Command{
 		Use:   "queue PROJECT",
 		Short: "Tell what waits in a project's queue, and why",
 		Long: `Tell which pods wait in a project's queue, the head first, and what blocks it. Without a queue the exit code is 1, with the
 first thing that is missing. With -o json the answer of GET /projects/{project}/queue.` + remoteLong,
-		Example: "  config-server projects queue vision\n  config-server projects queue vision -o json | jq -r '.waiting[0].name'",
-		Args:    oneProject,
-
+		Example:           "  config-server projects queue vision\n  config-server projects queue vision -o json | jq -r '.waiting[0].name'",
+		Args:              oneProject,
 		ValidArgsFunction: r.complete(projectNames),
-	}
-	form := formFlag(command)
-	command.RunE = func(command *cobra.Command, args []string) error {
-		c, err := r.client()
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		queue, err := c.ProjectQueue(command.Context(), args[0])
-		if err != nil {
-			return failed(err)
-		}
-		if *form == formJSON {
-			return failed(printJSON(r.in.out, queue))
-		}
-		return failed(printQueue(r.in.out, queue))
-	}
-	return command
+	}, r)
 }
 
 // oneProject is for subcommands about one project.

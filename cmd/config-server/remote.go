@@ -71,7 +71,7 @@ func groupCommand(use, short string) *cobra.Command {
 	}
 }
 
-// listing is a subcommand that asks once and prints the answer as it is, or for people.
+// listing is a subcommand without arguments that asks once and prints the answer.
 type listing[T any] struct {
 	ask   func(context.Context, *client.Client) (T, error)
 	print func(io.Writer, T) error
@@ -79,27 +79,43 @@ type listing[T any] struct {
 
 // on gives the subcommand its -o and its work.
 func (l listing[T]) on(command *cobra.Command, r *remote) *cobra.Command {
-	form := formFlag(command)
 	command.Args = noArguments
-	command.RunE = func(command *cobra.Command, _ []string) error {
+	return question[T]{
+		ask:   func(ctx context.Context, c *client.Client, _ []string) (T, error) { return l.ask(ctx, c) },
+		print: l.print,
+	}.on(command, r)
+}
+
+// question is a subcommand that asks once and prints the answer as it is, or for people.
+type question[T any] struct {
+	ask   func(ctx context.Context, c *client.Client, args []string) (T, error)
+	print func(io.Writer, T) error
+	// found reports whether the answer tells of something that ends the subcommand with exitFailed; nil = never.
+	found func(T) bool
+}
+
+// on gives the subcommand its -o and its work.
+func (q question[T]) on(command *cobra.Command, r *remote) *cobra.Command {
+	form := formFlag(command)
+	command.RunE = func(command *cobra.Command, args []string) error {
 		c, err := r.client()
 		if err != nil {
 			return err
 		}
 		defer c.Close()
-		answer, err := l.ask(command.Context(), c)
+		answer, err := q.ask(command.Context(), c, args)
 		if err != nil {
 			return failed(err)
 		}
 		if *form == formJSON {
 			err = printJSON(r.in.out, answer)
 		} else {
-			err = l.print(r.in.out, answer)
+			err = q.print(r.in.out, answer)
 		}
 		if err != nil {
 			return failed(fmt.Errorf("print the answer: %w", err))
 		}
-		return nil
+		return found(q.found != nil && q.found(answer))
 	}
 	return command
 }
