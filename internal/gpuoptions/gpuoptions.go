@@ -311,16 +311,16 @@ func (s *Scanner) once(ctx context.Context, text string, err error) {
 	}
 }
 
-// templateChoices are the templates' options, without those whose resource a quota caps at zero.
+// templateChoices are the templates' options, without those that ask for a resource that a quota caps at zero.
 func (s *Scanner) templateChoices(templates []corev1.PodTemplate, found *facts, used counts, shape Shape) []farm.GPUChoice {
 	var choices []farm.GPUChoice
 	for i := range templates {
 		spec := templates[i].Template.Spec
-		option, n := templateOption(&templates[i], s.opts.Label)
-		if option.Resource != "" && capped(allowance(found.quotas, shape.under(spec)), option.Resource) {
+		option, asked := templateOption(&templates[i], s.opts.Label)
+		if cappedAny(allowance(found.quotas, shape.under(spec)), asked) {
 			continue
 		}
-		choice := farm.GPUChoice{GPUOption: option, Asks: n}
+		choice := farm.GPUChoice{GPUOption: option, Asks: asked[option.Resource]}
 		if found.mayList {
 			choice.Rooms = templateRooms(option, spec, found.nodes, used.used)
 			uncount(choice.Rooms, used.err)

@@ -141,6 +141,16 @@ func capped(left map[string]farm.GPURoom, resource string) bool {
 	return named && there.Total == 0
 }
 
+// cappedAny tells that a quota lets nobody have any of one of the resources.
+func cappedAny(left map[string]farm.GPURoom, asked amounts) bool {
+	for resource := range asked {
+		if capped(left, resource) {
+			return true
+		}
+	}
+	return false
+}
+
 // quotaOptions are the GPU resources that the quotas name with a value above zero.
 func quotaOptions(left map[string]farm.GPURoom) []farm.GPUOption {
 	var options []farm.GPUOption

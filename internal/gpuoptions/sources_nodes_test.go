@@ -1,7 +1,5 @@
 package gpuoptions
 
-import ()
-
 // nodeSources are what nodes offer, and the own node where they may not be read.
 func nodeSources() map[string]sourceCase {
 	return map[string]sourceCase{

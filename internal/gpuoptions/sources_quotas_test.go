@@ -31,6 +31,14 @@ func quotaSources() map[string]sourceCase {
 			},
 			want: []string{"b nvidia - - template -1/-1"},
 		},
+		"a template of which one of two resources is capped at zero": {
+			cluster: func(c *scripted) {
+				c.quotas = gpusCapped()
+				c.templates = []corev1.PodTemplate{template("a", "nvidia", func(spec *corev1.PodSpec) {
+					spec.Containers[0].Resources.Limits = list("nvidia.com/gpu", "1", "amd.com/gpu", "1")
+				})}
+			},
+		},
 		"all templates are capped: the scan does not stand in": {
 			cluster: func(c *scripted) {
 				c.nodes = append(c.nodes, node("b", list("amd.com/gpu", "2")))

@@ -20,9 +20,9 @@ func templateOptions(templates []corev1.PodTemplate, label string) []farm.GPUOpt
 	return sorted(options)
 }
 
-// templateOption reads a template: what it asks for itself tells the resource, how many of it, and its
-// node selector the model.
-func templateOption(template *corev1.PodTemplate, label string) (option farm.GPUOption, n int64) {
+// templateOption reads a template: what it asks for itself tells the resource, the first by name if it
+// asks for several, and its node selector the model. asked has all of them.
+func templateOption(template *corev1.PodTemplate, label string) (option farm.GPUOption, asked amounts) {
 	option = farm.GPUOption{
 		ID: template.Name, Template: template.Name, Driver: template.Labels[label],
 		Source: farm.GPUFromTemplate, Free: unknown, Total: unknown,
@@ -31,10 +31,10 @@ func templateOption(template *corev1.PodTemplate, label string) (option farm.GPU
 		option.Driver = farm.DriverOther
 	}
 	spec := template.Template.Spec
-	asked := gpusIn(resourcehelper.PodRequests(&corev1.Pod{Spec: withLimitsAsRequests(spec)}, resourcehelper.PodResourcesOptions{}))
-	for resource, amount := range asked {
+	asked = gpusIn(resourcehelper.PodRequests(&corev1.Pod{Spec: withLimitsAsRequests(spec)}, resourcehelper.PodResourcesOptions{}))
+	for resource := range asked {
 		if option.Resource == "" || resource < option.Resource {
-			option.Resource, n = resource, amount
+			option.Resource = resource
 		}
 	}
 	for _, f := range families {
@@ -42,7 +42,7 @@ func templateOption(template *corev1.PodTemplate, label string) (option farm.GPU
 			option.Model, option.ModelLabel = model, f.model
 		}
 	}
-	return option, n
+	return option, asked
 }
 
 // withLimitsAsRequests sets each request that is left out to its limit. The API server does so with
