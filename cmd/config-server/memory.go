@@ -10,8 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/prometheus/procfs"
 )
 
 const (
@@ -43,28 +41,48 @@ func handBackStart(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// unmapProgram tells the kernel that the code and the constants of this program are not needed now.
-// They are read-only pages of a file: the kernel maps each again, out of its cache, at the next access.
+// unmapProgram tells the kernel that the code and the constants of this program are not needed now. The
+// kernel maps each page again, out of its cache, at the next access. Only mappings are given back that
+// are as they stand in the file: what a loader has relocated would be lost.
 func unmapProgram() error {
 	path, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find the program: %w", err)
 	}
-	self, err := procfs.Self()
-	if err != nil {
-		return fmt.Errorf("look at the process: %w", err)
-	}
-	maps, err := self.ProcMaps()
+	text, err := os.ReadFile("/proc/self/smaps")
 	if err != nil {
 		return fmt.Errorf("list the mapped files: %w", err)
 	}
-	for _, m := range maps {
-		if m.Pathname != path || m.Perms.Write || m.Perms.Shared {
-			continue
-		}
-		if _, _, failed := syscall.Syscall(syscall.SYS_MADVISE, m.StartAddr, m.EndAddr-m.StartAddr, syscall.MADV_DONTNEED); failed != 0 {
+	for _, m := range unchangedMappings(string(text), path) {
+		if _, _, failed := syscall.Syscall(syscall.SYS_MADVISE, m.start, m.end-m.start, syscall.MADV_DONTNEED); failed != 0 {
 			return fmt.Errorf("madvise %s: %w", path, failed)
 		}
 	}
 	return nil
+}
+
+// mapping is a range of addresses; end is the first one behind it.
+type mapping struct{ start, end uintptr }
+
+// unchangedMappings finds the read-only, private mappings of a file of which no page differs from the
+// file, in a text like that of /proc/self/smaps (proc_pid_smaps(5)): a line with the range, the rights and
+// the file, and behind it one line for each figure, among them the pages that are not the file's.
+func unchangedMappings(smaps, path string) []mapping {
+	var found []mapping
+	var last mapping
+	ours := false
+	for line := range strings.Lines(smaps) {
+		line = strings.TrimSuffix(line, "\n")
+		var next mapping
+		var rights string
+		if n, _ := fmt.Sscanf(line, "%x-%x %4s", &next.start, &next.end, &rights); n == 3 {
+			last = next
+			ours = (rights == "r-xp" || rights == "r--p") && strings.HasSuffix(line, " "+path)
+			continue
+		}
+		if figure, ok := strings.CutPrefix(line, "Anonymous:"); ok && ours && strings.TrimSpace(figure) == "0 kB" {
+			found = append(found, last)
+		}
+	}
+	return found
 }

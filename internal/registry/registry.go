@@ -26,7 +26,9 @@ import (
 const (
 	defaultLimit = 20 * time.Second
 	// maxManifest is the size up to which registries have to take manifests.
-	maxManifest  = 4 << 20
+	maxManifest = 4 << 20
+	// maxHeader bounds what is read of an answer's header: whoever answers, it is read before anything else.
+	maxHeader    = 64 << 10
 	maxRedirects = 5
 
 	dockerHub    = "docker.io"
@@ -66,7 +68,9 @@ type Client struct {
 func New(opts Options) *Client {
 	opts.Limit = cmp.Or(opts.Limit, defaultLimit)
 	if opts.Transport == nil {
-		opts.Transport = http.DefaultTransport.(*http.Transport).Clone()
+		transport := http.DefaultTransport.(*http.Transport).Clone()
+		transport.MaxResponseHeaderBytes = maxHeader
+		opts.Transport = transport
 	}
 	c := &Client{opts: opts}
 	c.http = &http.Client{Transport: opts.Transport, CheckRedirect: c.followRedirect}

@@ -200,6 +200,22 @@ func TestImagesSlowRegistryHasALimit(t *testing.T) {
 	}
 }
 
+// A registry that says too much is not listened to: each word of this header would be a way to log in.
+func TestImagesRegistryWithAHugeHeader(t *testing.T) {
+	t.Parallel()
+	s := newStand(t, func(http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("WWW-Authenticate", strings.Repeat("a ", 1<<19))
+			w.WriteHeader(http.StatusUnauthorized)
+		})
+	})
+	c := registry.New(registry.Options{})
+	t.Cleanup(c.Close)
+	if _, err := digest(t, c, s.image("index")); err == nil || !strings.Contains(err.Error(), "headers exceeded") {
+		t.Errorf("%v", err)
+	}
+}
+
 // Without TLS only this machine and hosts that are named are asked, and a certificate has to be right.
 func TestImagesRegistryWithoutTLS(t *testing.T) {
 	t.Parallel()
