@@ -107,11 +107,11 @@ func checkNodes(f Facts, bound Bound, keys Keys) []Line {
 	label := keys.OfNode(f.Project.Name)
 	return []Line{
 		checkBound(f.Project, bound),
-		onNodes(LineGated, bound.Nodes, "may be labelled", fmt.Sprintf("kubectl label node %%s %s=%s", keys.Gate, on),
+		onNodes(LineGated, bound.Nodes, "may be labelled", "may be labelled", fmt.Sprintf("kubectl label node %%s %s=%s", keys.Gate, on),
 			func(n Node) bool { return n.Labels[keys.Gate] == on }),
-		onNodes(LineManaged, bound.Nodes, "count for queues", fmt.Sprintf("kubectl label node %%s %s=%s", keys.Managed, on),
+		onNodes(LineManaged, bound.Nodes, "count for queues", "counts for queues", fmt.Sprintf("kubectl label node %%s %s=%s", keys.Managed, on),
 			func(n Node) bool { return n.Labels[keys.Managed] == on }),
-		onNodes(LineLabelled, bound.Nodes, "bear the label "+label,
+		onNodes(LineLabelled, bound.Nodes, "bear the label "+label, "bears the label "+label,
 			"let the controller run (config-server controller), and open the gate of %s, without which it labels nothing",
 			func(n Node) bool { _, there := n.Labels[label]; return there }),
 	}
@@ -145,8 +145,9 @@ func checkBound(p Project, bound Bound) Line {
 	return line
 }
 
-// onNodes is a line about something that each bound node has to have. The remedy has one %s for the nodes that lack it.
-func onNodes(name string, nodes []Node, what, remedy string, has func(Node) bool) Line {
+// onNodes is a line about something that each bound node has to have. Many and one say it of several nodes and of a single one. The
+// remedy has one %s for the nodes that lack it.
+func onNodes(name string, nodes []Node, many, one, remedy string, has func(Node) bool) Line {
 	if len(nodes) == 0 {
 		return Line{name, Unknown, "there is no node to look at", "bind nodes first"}
 	}
@@ -157,11 +158,11 @@ func onNodes(name string, nodes []Node, what, remedy string, has func(Node) bool
 		}
 	}
 	if len(lack) == 0 {
-		return Line{Name: name, Result: OK, Text: "all bound nodes " + what}
+		return Line{Name: name, Result: OK, Text: "all bound nodes " + many}
 	}
-	line := Line{name, Partly, fmt.Sprintf("%d of %d bound nodes %s", len(nodes)-len(lack), len(nodes), what), fmt.Sprintf(remedy, strings.Join(lack, " "))}
+	line := Line{name, Partly, fmt.Sprintf("%d of %d bound nodes %s", len(nodes)-len(lack), len(nodes), many), fmt.Sprintf(remedy, strings.Join(lack, " "))}
 	if len(lack) == len(nodes) {
-		line.Result, line.Text = Failed, "no bound node does: "+what
+		line.Result, line.Text = Failed, "no bound node "+one
 	}
 	return line
 }
