@@ -32,9 +32,13 @@ func TestImagesWithoutTheRightToLogs(t *testing.T) {
 	if !strings.Contains(refused.Text("error"), "pods/log") {
 		t.Errorf("an export: %s", refused.Body)
 	}
-	if left := exportPods(t.Context(), t, w); len(left) != 0 {
-		t.Errorf("pod %s is left", left[0].Name)
-	}
+	// The answer does not wait for kubelet to end the pod.
+	testkit.WaitFor(t, testLimit, "the end of the export's pod", func(ctx context.Context) error {
+		if left := exportPods(ctx, t, w); len(left) != 0 {
+			return fmt.Errorf("pod %s is left", left[0].Name)
+		}
+		return nil
+	})
 
 	gpuUser(t, w, service, "kim", map[string]any{"image": "dguailab/decs:" + testkit.ImageNeverPull})
 	failed := world.Call(t, service.URL, "POST", "/create-pod", createBody("kim", ""), 500)
